@@ -210,7 +210,7 @@ def test_bytes_are_those_of_tensors(case: Case) -> None:
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize(("queries", "keys"), [(1, 7), (5, 7), (7, 7), (7, 5)])
 def test_attention_is_a_loop_over_pairs(causal: int, queries: int, keys: int) -> None:
-    """With a causal mask, the last query attends to all keys, each earlier to one less."""
+    """With a causal mask the last query attends to all keys, earlier ones to fewer."""
     seen = sum(
         1
         for query, key in product(range(queries), range(keys))

@@ -112,7 +112,7 @@ def nvtx(text: str | int, start: int, end: int | None, **more: Any) -> Any:  # n
 
 
 def report(version: str = "3.1.7") -> Tables:
-    """A small report: a step with two ops, a copy, a graph of three kernels and waits."""
+    """A step with two ops, a copy, a graph of three kernels, and waits."""
     is_new = version != "3.1.7"
     meta = "META_DATA_EXPORT" if is_new else "EXPORT_META_DATA"
     sync = {"eventSyncId": 0} if is_new else {}

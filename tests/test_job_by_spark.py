@@ -1,4 +1,4 @@
-"""A job of 64 ranks, of which one is slow, by Spark: what is found is the truth."""
+"""A job of 64 ranks with one slow rank, ingested by Spark, against the truth."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ pytestmark = needs_spark
 
 @pytest.fixture(scope="module")
 def job() -> list[GeneratedTrace]:
-    """The job: a trace for each rank."""
+    """The job: one trace per rank."""
     return fleet_job(RANKS, SLOW)
 
 
 @pytest.fixture(scope="module")
 def traces(job: list[GeneratedTrace], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of its files."""
+    """The folder of its files."""
     folder = tmp_path_factory.mktemp("job")
     write(job, folder)
     return folder
@@ -33,16 +33,16 @@ def traces(job: list[GeneratedTrace], tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def fleet(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> lake.Place:
-    """The lake that two workers of Spark make of them."""
+    """The lake that two Spark workers make of them."""
     root = tmp_path_factory.mktemp("lake")
     assert lake.ingest([traces], root, lake.Spark("local[2]")) == {"new": RANKS}
     return lake.Place(root)
 
 
-def test_who_is_waited_for_is_the_truth(
+def test_straggler_waits_match_the_truth(
     job: list[GeneratedTrace], fleet: lake.Place
 ) -> None:
-    """Each rank causes the waiting that it causes in the job, to the nanosecond."""
+    """The waiting that each rank causes equals that of the job, to the nanosecond."""
     found = lake.ask(fleet, "straggler")
     waits = {rank: ns for rank, ns in waited_for(job).items() if ns}
     caused = found.filter(pl.col("caused_ns") > 0)
@@ -53,7 +53,7 @@ def test_who_is_waited_for_is_the_truth(
 
 
 def test_the_path_lies_in_the_slow_rank(fleet: lake.Place) -> None:
-    """Nearly all of it; the job takes as long with typical ranks beside that one."""
+    """Nearly all of it; without the slowness the job takes as long as typical ranks."""
     path = lake.critical_path(fleet, most=2)
     whole, worst, other = path.head(3).rows(named=True)
     assert (whole["rank"], worst["rank"]) == (None, SLOW)
@@ -62,10 +62,10 @@ def test_the_path_lies_in_the_slow_rank(fleet: lake.Place) -> None:
     assert other["slowdown"] < 1.05 < worst["slowdown"]
 
 
-def test_spark_made_what_the_local_runner_makes(
+def test_spark_and_the_local_runner_agree(
     traces: Path, fleet: lake.Place, tmp_path: Path
 ) -> None:
-    """Of the first ranks the same bytes; numbers follow from the order of files."""
+    """For the first ranks the bytes are equal; ids follow from the order of files."""
     first = sorted(traces.iterdir())[:2]
     lake.ingest(first, tmp_path / "lake", lake.Local(2))
     files = sorted((tmp_path / "lake").glob("run=*/**/*.parquet"))

@@ -1,4 +1,4 @@
-"""The critical path of a job, of what a lake keeps, is that of its traces together."""
+"""A job's critical path from lake data equals that of its traces together."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tracedb.synthetic.program import seeded
 
 Numbers = NDArray[np.int64]
 SLOW, SLOWNESS = 1, 1.5
-"""The rank whose kernels take half as long again."""
+"""The rank whose kernels take 1.5 times as long."""
 
 
 def rank(number: int) -> Rank:
@@ -65,7 +65,7 @@ def rank(number: int) -> Rank:
 
 
 def write_job(folder: Path) -> None:
-    """Three ranks, of which the last has a clock that is ahead."""
+    """Three ranks; the last one's clock is ahead."""
     folder.mkdir()
     program = Program(tuple(rank(number) for number in range(3)))
     for number, trace in enumerate(execute(program, Delays(jitter=0.2), 5)):
@@ -81,12 +81,12 @@ def write_job(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    """The traces of a job, of which one rank is slow."""
+    """The traces of a job with one slow rank."""
     return made("slow_rank_job", write_job)
 
 
 def kept(database: tracedb.Database) -> duckdb.DuckDBPyConnection:
-    """What a lake keeps of the traces of a database."""
+    """A lake's rows for the traces of a database."""
     connection = duckdb.connect()
     connection.execute("CREATE SCHEMA fleet")
     traces = "SELECT trace_id, rank, NULL::VARCHAR AS host FROM staging.trace"
@@ -100,7 +100,7 @@ def kept(database: tracedb.Database) -> duckdb.DuckDBPyConnection:
 
 @pytest.fixture(scope="module")
 def on_cpus() -> Path:
-    """The traces of a job whose collectives are on CPUs."""
+    """The traces of a job with collectives on CPUs."""
 
     def write_traces(folder: Path) -> None:
         folder.mkdir()
@@ -135,7 +135,7 @@ Stretches = list[tuple[int, ...]]
 
 
 def whole_path(database: tracedb.Database) -> Stretches:
-    """Step, trace, begin and end of each stretch of the path that sees all events."""
+    """Step, trace, begin and end of each part of the path computed from all events."""
     found: Stretches = []
     for number, trace, begin_ns, end_ns in rows(database, PATH):
         if found and (*found[-1][:2], found[-1][3]) == (number, trace, begin_ns):
@@ -145,8 +145,8 @@ def whole_path(database: tracedb.Database) -> Stretches:
     return found
 
 
-def test_the_path_is_that_of_the_ranks_together(together: tracedb.Database) -> None:
-    """It changes ranks at the same nanoseconds as the path that sees all events."""
+def test_the_path_equals_that_of_all_events(together: tracedb.Database) -> None:
+    """It changes ranks at the same nanoseconds as the path computed from all events."""
     read = job.read(kept(together))
     found = [
         (at.step, int(read.trace_ids[at.trace]), at.start_ns, at.end_ns)
@@ -155,10 +155,10 @@ def test_the_path_is_that_of_the_ranks_together(together: tracedb.Database) -> N
     assert found == whole_path(together)
 
 
-def test_with_its_own_segments_a_job_takes_what_it_took(
+def test_unchanged_segments_reproduce_the_job(
     together: tracedb.Database,
 ) -> None:
-    """Every collective is over when it was, to the nanosecond."""
+    """Every collective ends when it did, to the nanosecond."""
     read = job.read(kept(together))
     begin_ns = read.begin_ns
     assert (read.over_ns(read.weights[0])[:-1] + begin_ns == read.measured_ns).all()
@@ -172,23 +172,23 @@ def root(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_workers_that_know_one_rank_find_the_path(
+def test_the_path_from_separately_ingested_ranks(
     root: Path, folder: Path, ingested: Ingested
 ) -> None:
-    """The lake's, of traces that were ingested alone, is that of all together."""
+    """The lake's path equals that of all ranks ingested together."""
     assert_path_of_all(root, folder, ingested)
 
 
-def test_workers_find_the_path_over_cpus(
+def test_the_path_across_cpu_collectives(
     on_cpus: Path, ingested: Ingested, tmp_path: Path
 ) -> None:
-    """Of ranks that meet there, on threads that carry out collectives."""
+    """Ranks meet on the CPU, on threads that run collectives."""
     lake.ingest([on_cpus], tmp_path / "lake", Here(), run="job")
     assert_path_of_all(tmp_path / "lake", on_cpus, ingested)
 
 
 def assert_path_of_all(root: Path, folder: Path, ingested: Ingested) -> None:
-    """The path of a lake is that of an ingest of all ranks, to the nanosecond."""
+    """The lake's path equals that of an ingest of all ranks, to the nanosecond."""
     found = lake.path_stretches(lake.Place(root))
     with tracedb.open(ingested(folder), read_only=True) as database:
         expected = [(at[0], at[1] - 1, *at[2:]) for at in whole_path(database)]
@@ -197,7 +197,7 @@ def assert_path_of_all(root: Path, folder: Path, ingested: Ingested) -> None:
 
 
 def test_the_slow_rank_is_named(root: Path) -> None:
-    """Most of the path is its own, and it alone slows the job, as it was made to."""
+    """It owns most of the path, and only its slowness slows the job."""
     found = lake.critical_path(lake.Place(root), most=2)
     whole, worst, other = found.rows(named=True)[:3]
     assert (whole["rank"], worst["rank"]) == (None, SLOW)
@@ -213,7 +213,7 @@ def test_the_slow_rank_is_named(root: Path) -> None:
 
 
 def random_parts(seed: int) -> Mapping[str, list[int]]:
-    """Collectives of six ranks in groups that differ, two streams a rank, in order."""
+    """Collectives of six ranks in varying groups, on two streams per rank, in order."""
     random = seeded("parts", seed)
     groups = [[0, 1, 2, 3, 4, 5], [0, 1], [2, 3], [4, 5], [0, 2, 4], [1, 3, 5]]
     parts: dict[str, list[int]] = {
@@ -237,8 +237,8 @@ def random_parts(seed: int) -> Mapping[str, list[int]]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_groups_that_differ_are_solved_as_by_a_plain_loop(seed: int) -> None:
-    """A collective is over 7 ns after its last rank was ready and its stream free."""
+def test_varying_groups_equal_a_plain_loop(seed: int) -> None:
+    """A collective ends 7 ns after its last rank is ready and its stream is free."""
     parts = random_parts(seed)
     over: dict[tuple[int, int], int] = {}
     at_part: list[tuple[int, int]] = []
@@ -257,7 +257,7 @@ def test_groups_that_differ_are_solved_as_by_a_plain_loop(seed: int) -> None:
 
 
 def solved(parts: Mapping[str, list[int]], begin: Numbers, end: Numbers) -> job.Job:
-    """The job of such parts; a part is queued where its weight leads to before it."""
+    """The solved job; a part is queued where its weight leads to the part before."""
     columns = {name: np.array(values) for name, values in parts.items()}
     source = columns["source"]
     base = np.where(source < 0, 0, end[source])
@@ -283,8 +283,8 @@ def solved(parts: Mapping[str, list[int]], begin: Numbers, end: Numbers) -> job.
     )
 
 
-def test_a_job_of_thousands_of_ranks_is_solved() -> None:
-    """Three kinds of groups; the slow rank is what the job is slow by."""
+def test_a_job_of_thousands_of_ranks() -> None:
+    """There are three kinds of groups; the job is slow by what the slow rank is."""
     connection = duckdb.connect()
     whole = ManyRanks(512, 200, slow=77).fill(connection)
     read = job.read(connection)

@@ -1,8 +1,8 @@
-"""GPU work that edits fuse or capture as a graph, against programs that do so.
+"""GPU work that edits fuse or capture as a graph, compared with programs that do so.
 
-Which work goes together is what the simulation finds; that it is so in a program, too,
-and what follows from it, is then told by executing that: to the nanosecond. So it is
-where the same scenario edits that work, or removes some of it.
+The simulation decides which work is joined. Programs with that work joined are then
+executed, and have to agree to the nanosecond. The same holds if the scenario also edits
+or removes some of the work.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ no_linear = change.without_ops(LINEAR)
 
 
 def longer(ns: int) -> int:
-    """Three times a time, and more."""
+    """Three times a time, plus a constant."""
     return 3 * ns + 2_000
 
 
@@ -98,18 +98,18 @@ SCENARIOS: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
     "a fast graph, no memsets": (no_memsets, [NO_MEMSETS, FAST]),
     "a graph, no host waits": (change.no_host_waits, [GRAPH, NO_WAITS]),
 }
-"""What is changed before work goes together, and the edits of all that."""
+"""Changes of the program before work is joined, and all edits."""
 GRAPHS = {"a graph": (10_000, 1_000), "a fast graph": (3_000, 0)}
-"""What their launch takes, and the time between their kernels."""
+"""Launch time, and the gap between kernels."""
 BEHIND: dict[str, change.Change] = {
     "fused into 10 us, x 3, 2 us more": change.all_of(
         change.kernels(3, 2_000),
         *(composed.of_work(kind, composed.EVERYWHERE, longer) for kind in OTHERS),
     ),
 }
-"""What is changed of work that goes together already."""
+"""Changes of work that is already joined."""
 ALONE = ("fused", "fused into 10 us", "a graph", "a fast graph")
-"""In all programs; with other edits in a few."""
+"""Used in all programs; combined with other edits in a few."""
 FEW = 4
 JOINED = """
     SELECT path, scenario, work.correlation, first.correlation AS first, given_ns,
@@ -131,7 +131,7 @@ JOINED = """
 
 @pytest.fixture(scope="module")
 def cases() -> list[Case]:
-    """Programs of one thread and one to four streams, half of them with waits told."""
+    """Programs of a thread and 1 to 4 streams; half of them record synchronization."""
     return [
         one_thread(seed, recorded=recorded)
         for seed in range(11)
@@ -141,23 +141,23 @@ def cases() -> list[Case]:
 
 @pytest.fixture(scope="module")
 def predicted(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> Predicted:
-    """What is predicted of all of them."""
+    """Predictions for all of them."""
     edits = {name: SCENARIOS[name][1] for name in ALONE}
     return predict(tmp_path_factory.mktemp("programs"), cases, edits, JOINED)
 
 
 @pytest.fixture(scope="module")
 def edited(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> Predicted:
-    """What is predicted of a few of them, with other edits."""
+    """Predictions for a few of them, with other edits."""
     edits = {name: of for name, (_, of) in SCENARIOS.items() if name not in ALONE}
     folder = tmp_path_factory.mktemp("few")
     return predict(folder, cases[2 : 2 + FEW], edits, JOINED)
 
 
 def joined(one: Case, scenario: str, predicted: Predicted) -> change.Change:
-    """The change of a program in which the same work goes together.
+    """The change of a program that joins the same work.
 
-    It is told by what launched it, of what is still launched.
+    Work is identified by its launch, and by what remains launched.
     """
     names = predicted.works[one.name, 0]
     groups: dict[int, list[int]] = defaultdict(list)
@@ -209,22 +209,22 @@ def joined(one: Case, scenario: str, predicted: Predicted) -> change.Change:
 
 @dataclass
 class Together:
-    """What a thread launches, and which of it goes together, by a plain loop."""
+    """Which of a thread's launches are joined, by a plain loop."""
 
     blocking: list[bool]
-    """Of what it launches whether the call waits for it as recorded."""
+    """Whether each launch's call waits for it as recorded."""
     of_graph: bool
-    """Of a graph, on any streams; else it is fused with what is before it on its."""
+    """A graph may span streams; fusion needs consecutive work on one stream."""
     of_memsets: bool
     waits: bool
-    """Whether the thread waits; else calls that wait for nothing keep nothing apart."""
+    """Whether the thread waits; if not, calls without a wait separate nothing."""
     number: int = 0
     parted: int = 0
     """How often the thread has waited, or begun a step."""
     lasts: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
-    """What goes together last, by stream, and when it was parted."""
+    """The latest group by stream, and the count when it was started."""
     streams: set[int] = field(default_factory=set)
-    """Those on which there is work."""
+    """Streams with work."""
     marks: dict[str, set[int]] = field(default_factory=dict)
     """The streams of the work that events mark."""
     held: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -232,7 +232,7 @@ class Together:
     found: list[list[int]] = field(default_factory=list)
 
     def groups(self, program: Program) -> list[list[int]]:
-        """The launches that go together, each by its ordinal on the only thread."""
+        """Groups of joined launches, each by its ordinal on the only thread."""
         ((thread,),) = (rank.threads for rank in program.ranks)
         self._walk(thread.body)
         return [group for group in self.found if len(group) > 1]
@@ -274,7 +274,7 @@ class Together:
 
 
 def works_in(program: Program) -> Iterator[Launch | Copy | Memset]:
-    """What the only thread launches, in its order."""
+    """What the only thread launches, in order."""
 
     def walk(body: tuple[Action, ...]) -> Iterator[Launch | Copy | Memset]:
         for action in body:
@@ -288,25 +288,25 @@ def works_in(program: Program) -> Iterator[Launch | Copy | Memset]:
 
 
 def half_up(ns: float) -> int:
-    """The nearest whole number, as SQL rounds."""
+    """The nearest integer, rounded like SQL."""
     return floor(ns + 1 / 2)
 
 
 @pytest.mark.parametrize("scenario", ALONE)
-def test_joined_work_is_as_in_a_program_that_joins_it(
+def test_joined_work_equals_a_program_that_joins_it(
     scenario: str, cases: list[Case], predicted: Predicted
 ) -> None:
-    """All GPU work, steps and periods, to the nanosecond."""
+    """All GPU ops, steps and periods agree to the nanosecond."""
     for one in cases:
         changed = joined(one, scenario, predicted)(one.known, one.delays)
         assert_foretold(one, scenario, predicted, *changed)
 
 
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name not in ALONE])
-def test_joined_work_is_edited_first(
+def test_other_edits_apply_before_joining(
     scenario: str, cases: list[Case], edited: Predicted
 ) -> None:
-    """Each part takes what it takes then; what is removed keeps nothing apart."""
+    """Each part has its edited time; removed work separates nothing."""
     before, _ = SCENARIOS[scenario]
     for one in cases[2 : 2 + FEW]:
         together = joined(one, scenario, edited)
@@ -318,7 +318,7 @@ def test_joined_work_is_edited_first(
 FLOATS = "float"
 SIDE = 1024
 BYTES = 4 * SIDE * SIDE
-"""Of a tensor of the ops below."""
+"""[B] A tensor of the ops below."""
 
 
 WAITING = step(
@@ -329,12 +329,12 @@ WAITING = step(
     Memset(7, 1_000),
     Op("aten::sub", (Launch(7, 5_000),)),
 )
-"""Two ops with a memset between them that waits for another stream."""
+"""Two ops, and between them a memset that waits for another stream."""
 
 
 @pytest.fixture(scope="module")
 def shaped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """Two ops of known bytes, with a memset between them, and a recorded graph."""
+    """Two ops of known bytes with a memset between them, and a recorded graph."""
     dims = ((SIDE, SIDE), (SIDE, SIDE))
     ops = (
         Op("aten::relu", (Launch(7, 30_000),), dims[:1], (FLOATS,)),
@@ -368,11 +368,11 @@ FUSE = [
     Edit(scenario="fused", op="/relu|mul/", action="fuse", target="gpu"),
     Edit(scenario="fused", target="gpu", type="memset", step=1, action="remove"),
 ]
-"""What is between them is not there."""
+"""The memset between them is removed."""
 
 
-def test_what_one_writes_for_the_next_is_saved(shaped: tracedb.Database) -> None:
-    """Writing and reading one tensor; in time, that share of what traffic takes."""
+def test_fusion_saves_intermediate_traffic(shaped: tracedb.Database) -> None:
+    """Writing and reading one tensor is saved, as that share of the traffic's time."""
     with shaped.simulate(["replay"], FUSE) as beside:
         first, second = rows(beside, FUSED)
     assert first[:2] == ("aten::relu", BYTES)
@@ -383,8 +383,10 @@ def test_what_one_writes_for_the_next_is_saved(shaped: tracedb.Database) -> None
     assert second[3] is None
 
 
-def test_what_others_take_is_still_written(shaped: tracedb.Database) -> None:
-    """Known data edges tell: here one to the op that is fused, and one to another."""
+def test_tensors_with_other_consumers_are_still_written(
+    shaped: tracedb.Database,
+) -> None:
+    """Known data edges show it: one leads to the fused op, the other elsewhere."""
     ops = dict(rows(shaped, "SELECT name, op_id FROM staging.op"))
     first, second = ops["aten::relu"], ops["aten::mul"]
     for target in (second, ops["aten::warm_up"]):
@@ -397,8 +399,8 @@ def test_what_others_take_is_still_written(shaped: tracedb.Database) -> None:
     assert found == [0, BYTES]
 
 
-def test_what_removed_work_waited_for_is_waited_for(shaped: tracedb.Database) -> None:
-    """So what follows it is fused with nothing before it, unless that wait is out."""
+def test_waits_of_removed_work_are_inherited(shaped: tracedb.Database) -> None:
+    """The next work is not fused with earlier work, unless the wait is removed too."""
     fuse = {"target": "gpu", "op": "/add|sub/", "action": "fuse"}
     edits = [
         Edit(scenario="fused", **edit) for edit in (fuse, NO_MEMSETS | {"step": 2})
@@ -414,8 +416,8 @@ def test_what_removed_work_waited_for_is_waited_for(shaped: tracedb.Database) ->
         assert rows(beside, query) == [(2,)]
 
 
-def test_graphs_are_as_those_that_are_recorded(shaped: tracedb.Database) -> None:
-    """Launch and gaps are learnt from the replays that there are."""
+def test_graphs_take_the_times_of_recorded_ones(shaped: tracedb.Database) -> None:
+    """Launch and gaps are learnt from recorded replays."""
     edits = [
         Edit(scenario="graph", target="op", name="/relu|mul/", action="graph"),
         Edit(scenario="graph", target="gpu", type="memset", step=1, action="remove"),

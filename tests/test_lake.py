@@ -1,4 +1,4 @@
-"""A lake reads like a database of the same files, whoever filled it."""
+"""A lake gives the same rows as a database of the same files, whoever wrote it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RANKS = SAMPLES / "generated_gpu"
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake of two ranks, as two processes made it."""
+    """A lake of two ranks, written by two processes."""
     root = tmp_path_factory.mktemp("lake")
     assert lake.ingest([RANKS], root, lake.Local(2))["new"] == 2
     return root
@@ -52,13 +52,13 @@ def traces(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_rows_above_raw(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ingests compute next to nothing: for tests of what becomes of files."""
+    """Ingests stop at the raw layer: for tests of files rather than of results."""
     whole = tracedb.ingest.ingest
     monkeypatch.setattr(tracedb.ingest, "ingest", partial(whole, until="raw"))
 
 
 def contents(root: Path) -> dict[str, str]:
-    """The partitions' files, with digests of their bytes."""
+    """The partitions' files, with digests."""
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in root.glob("run=*/**/*.parquet")
@@ -66,12 +66,12 @@ def contents(root: Path) -> dict[str, str]:
 
 
 def sources(root: Path) -> list[str]:
-    """The names of the files that are in a lake."""
+    """The names of files that are in a lake."""
     return [Path(entry.source).name for entry in lake.Manifest(root).entries()]
 
 
 def stored(database: tracedb.Database) -> dict[str, list[str]]:
-    """The rows of all tables; floating-point numbers to nine digits."""
+    """The rows of all tables; floats to nine digits."""
     found = {}
     for relation in catalog.relations():
         if relation.kind == "TABLE" and relation.full_name != "raw.database":
@@ -82,13 +82,13 @@ def stored(database: tracedb.Database) -> dict[str, list[str]]:
 
 
 def short(value: object) -> object:
-    """A value, of which the last digits of a sum may depend on its order."""
+    """A value without the digits that depend on the order of a sum."""
     return f"{value:.9g}" if isinstance(value, float) else value
 
 
 @pytest.fixture
 def as_in_a_lake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ingests number events as a lake does, where they are the first of all."""
+    """Ingests number events as a lake does, if they come first."""
     number = "(SELECT coalesce(max(trace_id) + 1, 1) FROM raw.trace)"
     query = f"SELECT {number} * {manifest.EVENTS} + 1 + 0 * ?"
     loading = sys.modules["tracedb.ingest.load"]
@@ -97,8 +97,8 @@ def as_in_a_lake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("as_in_a_lake")
 @pytest.mark.parametrize("ranks", [[0], [0, 1]])
-def test_a_lake_reads_like_a_database(fleet: Path, ranks: list[int]) -> None:
-    """Of one rank, and of ranks together, tables have the rows that an ingest has."""
+def test_a_lake_equals_a_database(fleet: Path, ranks: list[int]) -> None:
+    """Tables of one rank, and of several, have the rows of an ingest."""
     paths = [RANKS / f"rank{rank}.kineto.json.gz" for rank in ranks]
     place = fleet / "run=generated_gpu" / ("rank=0" if len(ranks) == 1 else "")
     with tracedb.open() as whole, tracedb.open(place) as read:
@@ -110,10 +110,10 @@ def test_a_lake_reads_like_a_database(fleet: Path, ranks: list[int]) -> None:
         } == {}
 
 
-def test_files_of_many_rows_are_read_alike(
+def test_large_relations_have_their_own_files(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Relations with many rows have files of their own, and the same rows."""
+    """Their rows are the same as in shared files."""
     monkeypatch.setattr(packing, "MOST_ROWS", 300)
     lake.ingest([RANKS / "rank0.kineto.json.gz"], tmp_path / "lake", Here())
     files = {name.split("/")[3] for name in contents(tmp_path / "lake")}
@@ -127,8 +127,8 @@ def test_files_of_many_rows_are_read_alike(
         assert stored(found) == stored(expected)
 
 
-def test_rows_are_in_the_order_of_their_keys(fleet: Path) -> None:
-    """In a file that relations share, where each has a column of its own."""
+def test_rows_are_sorted_by_key(fleet: Path) -> None:
+    """They are so in shared files too, where each relation has its own columns."""
     names = {packing.column_of(one.full_name): one for one in kept()}
     assert len(names) == len(kept())
     path = next(fleet.glob("run=*/rank=*/trace=*/small.parquet"))
@@ -143,7 +143,7 @@ def test_rows_are_in_the_order_of_their_keys(fleet: Path) -> None:
 
 @pytest.mark.usefixtures("no_rows_above_raw")
 def test_a_lake_of_another_version_is_refused(traces: Path, tmp_path: Path) -> None:
-    """In one line, until its files are ingested again: entries had other fields."""
+    """One line, until its files are ingested again: entries had other fields."""
     root = tmp_path / "lake"
     lake.ingest([traces / "0.json"], root, Here())
     (path,) = (root / "_manifest").glob("?" * 64 + ".json")
@@ -161,7 +161,7 @@ def test_a_lake_of_another_version_is_refused(traces: Path, tmp_path: Path) -> N
 
 
 def test_commands_take_a_lake(fleet: Path) -> None:
-    """Those that read a database read a lake, or a rank of it; none changes it."""
+    """Commands read a lake, or one of its ranks, like a database, without changes."""
     rank = f"{fleet}/run=generated_*/rank=1"
     for words in (
         ["summary", rank],
@@ -182,8 +182,8 @@ def test_commands_take_a_lake(fleet: Path) -> None:
     assert lake.Manifest(fleet).failures() == []
 
 
-def test_what_is_not_in_a_lake_is_told(fleet: Path, tmp_path: Path) -> None:
-    """With what there is; a folder of other things does not become a lake."""
+def test_what_a_lake_lacks_is_reported(fleet: Path, tmp_path: Path) -> None:
+    """The error lists what there is; a folder of other files does not become a lake."""
     with pytest.raises(tracedb.LakeError, match="the runs are generated_gpu"):
         tracedb.open(fleet / "run=other")
     with pytest.raises(tracedb.LakeError, match="the ranks of that run are 0, 1"):
@@ -197,8 +197,8 @@ def test_what_is_not_in_a_lake_is_told(fleet: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_rows_above_raw")
-def test_the_same_again_does_nothing(traces: Path, tmp_path: Path) -> None:
-    """Neither the same file nor a copy of it; a changed one replaces what it was."""
+def test_ingesting_again_does_nothing(traces: Path, tmp_path: Path) -> None:
+    """The same file or its copy is not ingested again; a changed one replaces it."""
     root = tmp_path / "lake"
     assert lake.ingest([traces], root, Here())["new"] == 2
     before = contents(root)
@@ -215,16 +215,14 @@ def test_the_same_again_does_nothing(traces: Path, tmp_path: Path) -> None:
     folders = {path.split("/")[2] for path in contents(root)}
     assert {name.split("-")[0] for name in folders} == {"trace=1", "trace=2"}
     assert len(folders) == 2
-    # What it was before may come in again, from another file.
+    # Its former content may be ingested again, from another file.
     again = lake.ingest([tmp_path / "spare.json"], root, Here())
     assert again == {"new": 1}
 
 
 @pytest.mark.usefixtures("no_rows_above_raw")
-def test_the_same_file_by_other_options_is_another(
-    traces: Path, tmp_path: Path
-) -> None:
-    """What marks its steps says what its rows are; nobody gets those of the other."""
+def test_other_options_make_another_partition(traces: Path, tmp_path: Path) -> None:
+    """Rows depend on the mark of steps, so nobody gets those of another mark."""
     root, file = tmp_path / "lake", traces / "0.json"
     assert lake.ingest([file], root, Here()) == {"new": 1}
     first = set(contents(root))
@@ -239,7 +237,7 @@ def test_the_same_file_by_other_options_is_another(
 
 @pytest.mark.usefixtures("no_rows_above_raw")
 def test_a_lake_may_lie_among_the_traces(traces: Path) -> None:
-    """Its own files are none of them; a run that the content has already is named."""
+    """The lake's own files are not ingested; the run of known content is reported."""
     root = traces / "lake"
     assert lake.ingest([traces], root, Here()) == {"new": 2}
     assert lake.ingest([traces], root, Here()) == {"known": 2}
@@ -249,10 +247,8 @@ def test_a_lake_may_lie_among_the_traces(traces: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_rows_above_raw")
-def test_files_that_are_lost_or_damaged_are_made_again(
-    traces: Path, tmp_path: Path
-) -> None:
-    """As by a copy that was broken off: it is told what to do, and that helps."""
+def test_lost_or_damaged_files_are_written_again(traces: Path, tmp_path: Path) -> None:
+    """For example after an aborted copy: the message says what to do, and it works."""
     root, copy = tmp_path / "lake", tmp_path / "copy"
     lake.ingest([traces / "0.json"], root, Here())
     shutil.copytree(root, copy)
@@ -272,7 +268,7 @@ def test_files_that_are_lost_or_damaged_are_made_again(
 
 @pytest.mark.usefixtures("no_rows_above_raw")
 def test_a_content_that_moves_is_not_lost(traces: Path, tmp_path: Path) -> None:
-    """One file gets another's content while that one gets a new one."""
+    """One file gets another's content while that one gets new content."""
     root = tmp_path / "lake"
     lake.ingest([traces], root, Here())
     write_generated(tmp_path, [2])
@@ -283,8 +279,8 @@ def test_a_content_that_moves_is_not_lost(traces: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_rows_above_raw")
-def test_a_file_that_fails_stops_no_other(traces: Path, tmp_path: Path) -> None:
-    """It is listed, with what is wrong, until it is mended."""
+def test_a_failing_file_does_not_stop_others(traces: Path, tmp_path: Path) -> None:
+    """It is listed with the reason until it is repaired."""
     root = tmp_path / "lake"
     (traces / "2.json").write_text('{"traceEvents": [')
     (traces / "notes.json").write_text('{"a": 1}')
@@ -304,7 +300,7 @@ def test_a_file_that_fails_stops_no_other(traces: Path, tmp_path: Path) -> None:
     (tmp_path / "3.json").rename(traces / "2.json")
     assert lake.ingest([traces], root, Here())["new"] == 1
     assert lake.Manifest(root).failures() == []
-    # One that is removed is no failure, once somebody looks where it was.
+    # A removed file is no failure once its place was looked at.
     (traces / "4.json").write_text('{"traceEvents": [')
     assert lake.ingest([traces], root, Here())["failed"] == 1
     (traces / "4.json").unlink()
@@ -327,8 +323,8 @@ NAMES = [
 
 
 @pytest.mark.usefixtures("no_rows_above_raw")
-def test_names_of_runs_escape_nothing(traces: Path, tmp_path: Path) -> None:
-    """Whatever a run is called, it is one folder in the lake, and found by its name."""
+def test_run_names_are_escaped(traces: Path, tmp_path: Path) -> None:
+    """A run of any name is one folder in the lake, and found by its name."""
     root = tmp_path / "lake"
     lake.ingest([traces / "0.json"], root, Here(), run=NAMES[0])
     assert {path.name for path in tmp_path.iterdir()} == {"job", "lake"}
@@ -354,8 +350,8 @@ def test_names_of_runs_escape_nothing(traces: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_rows_above_raw")
-def test_folders_of_one_name_are_two_runs(tmp_path: Path) -> None:
-    """The second has a longer name; asked again, both have theirs still."""
+def test_folders_of_the_same_name_are_two_runs(tmp_path: Path) -> None:
+    """The second one gets a longer name; both keep theirs when ingested again."""
     root = tmp_path / "lake"
     for job in ("a", "b"):
         (tmp_path / job / "profile").mkdir(parents=True)
@@ -367,15 +363,15 @@ def test_folders_of_one_name_are_two_runs(tmp_path: Path) -> None:
 
 
 class KilledError(BaseException):
-    """What stands for a kill: nothing cleans up behind it but the system."""
+    """Stands for a kill: only the operating system cleans up."""
 
 
 @pytest.mark.usefixtures("no_rows_above_raw")
 @pytest.mark.parametrize("moment", ["half", "whole"])
-def test_what_was_half_done_is_never_read(
+def test_incomplete_writes_are_never_read(
     traces: Path, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A partition counts when the manifest has it; who writes next clears up."""
+    """A partition counts once it is in the manifest; the next writer cleans up."""
     root = tmp_path / "lake"
     lake.ingest([traces / "0.json"], root, Here())
 
@@ -399,12 +395,12 @@ def test_what_was_half_done_is_never_read(
 
 
 @pytest.mark.usefixtures("no_rows_above_raw")
-def test_two_may_write_at_once(traces: Path, tmp_path: Path) -> None:
-    """The same files by two writers, each file once; neither clears up the other's."""
+def test_two_concurrent_writers(traces: Path, tmp_path: Path) -> None:
+    """Both write the same files; each lands once, and none removes the other's."""
     root = tmp_path / "lake"
 
     class Both(Here):
-        """Lets another write after its first file."""
+        """Lets another writer run after its first file."""
 
         def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
             outcomes = super().run(tasks)
@@ -418,7 +414,7 @@ def test_two_may_write_at_once(traces: Path, tmp_path: Path) -> None:
 
 
 def killing(root: Path, after: str) -> threading.Thread:
-    """Kill the first process that works for a lake, as soon as it has made a file."""
+    """Kill the first worker process as soon as it has written a file."""
 
     def kill() -> None:
         while True:
@@ -435,12 +431,12 @@ def killing(root: Path, after: str) -> threading.Thread:
     return thread
 
 
-def test_a_killed_worker_doubles_and_loses_nothing(
+def test_a_killed_worker_loses_and_duplicates_nothing(
     fleet: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The file that it had is done by another, and the bytes are the same.
+    """Another worker ingests its file, with the same bytes.
 
-    Of workers nothing is seen.
+    Workers leave nothing behind.
     """
     root = tmp_path / "lake"
     killer = killing(root, "trace.duckdb")
@@ -454,8 +450,8 @@ def test_a_killed_worker_doubles_and_loses_nothing(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_job_that_is_ended_early_blames_no_file(traces: Path, tmp_path: Path) -> None:
-    """As by Ctrl-C; a file whose name is no text is as good as any."""
+def test_an_interrupted_job_blames_no_file(traces: Path, tmp_path: Path) -> None:
+    """For example by Ctrl-C, and also with a file name that is not UTF-8."""
     (traces / "0.json").rename(traces / os.fsdecode(b"od\nd \xff.json"))
     (traces / "a.json").write_text('{"traceEvents": [')
 
@@ -469,10 +465,10 @@ def test_a_job_that_is_ended_early_blames_no_file(traces: Path, tmp_path: Path) 
     assert [Path(failure.source).name for failure in failures] == ["a.json"]
 
 
-def test_a_file_that_kills_its_workers_fails(
+def test_a_file_that_kills_workers_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is tried again, and then told, with how they ended."""
+    """It is retried, then reported with how the workers ended."""
     kill = "import os, sys; sys.stdin.readline(); os.kill(os.getpid(), 9)"
     monkeypatch.setattr(local, "_COMMAND", (sys.executable, "-c", kill))
     root = tmp_path / "lake"
@@ -485,10 +481,10 @@ def test_a_file_that_kills_its_workers_fails(
 
 @needs_spark
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
-def test_spark_makes_the_same_bytes(fleet: Path, tmp_path: Path, master: str) -> None:
-    """Also where a worker is killed in the middle of its work: Spark tries again.
+def test_spark_writes_the_same_bytes(fleet: Path, tmp_path: Path, master: str) -> None:
+    """Also if a worker is killed: Spark retries its task.
 
-    In one process, and in a cluster of two executors, each a Java of its own.
+    In one process, and in a cluster of two executors, each in its own Java process.
     """
     root = tmp_path / "lake"
     killer = killing(root, "trace.duckdb")
@@ -498,8 +494,8 @@ def test_spark_makes_the_same_bytes(fleet: Path, tmp_path: Path, master: str) ->
     assert contents(root) == contents(fleet)
 
 
-def test_what_spark_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PySpark, or Java, and how to get it, before anything is done."""
+def test_missing_parts_of_spark_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without PySpark or Java, the error says how to get it, before any work."""
     words = ["lake", "ingest", str(RANKS), "--lake", "x", "--runner", "spark"]
     monkeypatch.setitem(sys.modules, "pyspark", None)
     done = CliRunner().invoke(command, words)
@@ -514,10 +510,10 @@ def test_what_spark_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_corpus
-def test_stragglers_of_a_lake_are_those_of_a_database(
+def test_stragglers_of_a_lake_equal_those_of_a_database(
     ingested: Ingested, tmp_path: Path
 ) -> None:
-    """A job whose ranks log operations goes the same way."""
+    """The ranks of the job are logs of operations."""
     path = CORPUS / "stragglers" / "trace-ST.parquet"
     root = tmp_path / "lake"
     lake.ingest([path], root, Here(), run=path.name)

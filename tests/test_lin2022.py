@@ -1,4 +1,4 @@
-"""The published algorithm in SQL equals the paper's walk over the ops of a step."""
+"""The published algorithm in SQL equals the paper's loop over the ops of a step."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ Span = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def database(ingested: Ingested) -> Iterator[tracedb.Database]:
-    """Two ranks of a made-up job."""
+    """Two ranks of a generated job."""
     path = ingested(SAMPLES / "generated_gpu")
     with tracedb.open(path, read_only=True) as opened:
         yield opened
 
 
 def dictionaries(database: tracedb.Database, query: str) -> list[Span]:
-    """The rows of a query by column."""
+    """The rows of a query as dictionaries."""
     return list(database.sql(query).iter_rows(named=True))
 
 
 def clean(span: Span, event_ns: int, launch_ns: int | None) -> float:
-    """How long a span is without the profiler's cost."""
+    """A span's duration without the profiler's cost."""
     if span["type"] == "T4":
         return span["sample_ns"] if launch_ns is None else launch_ns
     if span["type"] == "T1":
@@ -60,7 +60,7 @@ def clean(span: Span, event_ns: int, launch_ns: int | None) -> float:
 
 
 def without_outliers(times: list[float]) -> float:
-    """The mean of those within 1.5 times the interquartile range."""
+    """The mean of values within 1.5 times the interquartile range."""
     if len(times) == 1:
         return times[0]
     first, _, third = quantiles(times, n=4, method="inclusive")
@@ -74,7 +74,7 @@ def step_time(
     work: dict[int, list[Span]],
     kernel_ns: int,
 ) -> float:
-    """Walk over the spans of a step: one host thread, and two streams."""
+    """Go over the spans of a step: one host thread and two streams."""
     cpu = 0.0
     free = {False: -GAP_NS, True: -GAP_NS}
     seen = set()
@@ -94,10 +94,8 @@ def step_time(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_published_algorithm_equals_its_walk(
-    method: str, database: tracedb.Database
-) -> None:
-    """Step by step, to the nanosecond."""
+def test_lin2022_equals_a_loop(method: str, database: tracedb.Database) -> None:
+    """It is equal for each step, to the nanosecond."""
     event_ns, launch_ns, kernel_ns = METHODS[method]
     spans = [
         span | {"name": "" if span["type"] == "T1" else span["name"]}

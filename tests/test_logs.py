@@ -1,4 +1,4 @@
-"""Logs of collectives say which rank did not come, whatever else is in the files."""
+"""Logs of collectives show which rank is missing, whatever else the files contain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUPS = {"0": ("default_pg", [0, 1, 2, 3]), "1": ("tp", [0, 1]), "2": ("tp", [2
 
 
 def entry(rank: int, number: int, at_ms: float, group: str = "0", **more: Any) -> Row:  # noqa: ANN401 (any field)
-    """A call as the recorder has it, of schema 2.10; over 5 ms later."""
+    """A call as the flight recorder writes it (schema 2.10), completed 5 ms later."""
     called = START + round(at_ms * MS)
     return {
         "record_id": number,
@@ -60,7 +60,7 @@ def entry(rank: int, number: int, at_ms: float, group: str = "0", **more: Any) -
 
 
 def waiting(**more: Any) -> Row:  # noqa: ANN401 (any field)
-    """What is different in a call that is not over."""
+    """The fields that differ in a call that has not completed."""
     return {
         "state": "started",
         "time_discovered_completed_ns": None,
@@ -86,7 +86,7 @@ def dump(rank: int, entries: list[Row]) -> Row:
 
 
 def job() -> dict[int, Row]:
-    """Four ranks: 3 calls each 20 ms later, and not the last; 1 sends in a pair."""
+    """Four ranks with 3 calls, 20 ms apart; rank 3 skips the last, rank 1 sends."""
     dumps = {}
     for rank in range(4):
         late = 20 if rank == 3 else rank
@@ -110,7 +110,7 @@ def job() -> dict[int, Row]:
 
 
 def write(folder: Path, dumps: dict[int, Row], *, as_json: bool = False) -> Path:
-    """Write the dumps as the recorder names them."""
+    """Write the dumps under the flight recorder's names."""
     folder.mkdir(exist_ok=True)
     for rank, content in dumps.items():
         path = folder / f"nccl_trace_rank_{rank}"
@@ -120,7 +120,7 @@ def write(folder: Path, dumps: dict[int, Row], *, as_json: bool = False) -> Path
 
 
 def events(path: Path) -> list[Row]:
-    """The events that the reader of a file makes of it."""
+    """The events that the reader makes of a file."""
     found = reader_of(path, path.read_bytes()[:64])
     assert found is not None
     trace = found.read(path)
@@ -137,8 +137,8 @@ def stuck(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
     return ingested(write(tmp_path_factory.mktemp("dumps") / "job", job()))
 
 
-def test_the_rank_that_did_not_come(stuck: Path) -> None:
-    """Ranks 0 to 2 wait for rank 3; the send of rank 1 has no receive."""
+def test_the_missing_rank(stuck: Path) -> None:
+    """Ranks 0 to 2 wait for rank 3; rank 1's send has no receive."""
     with tracedb.open(stuck, read_only=True) as database:
         found = database.ask("stuck_collective").rows(named=True)
         assert database.ask("recording")["run_id"].unique().to_list() == [1]
@@ -158,7 +158,7 @@ def test_the_rank_that_did_not_come(stuck: Path) -> None:
     assert (of_pair["called_ranks"], of_pair["missing_ranks"]) == ("1", "0")
 
 
-def test_who_is_behind(stuck: Path) -> None:
+def test_the_rank_behind(stuck: Path) -> None:
     """Rank 3 is one collective behind the others."""
     with tracedb.open(stuck, read_only=True) as database:
         rows = database.ask("last_collective").rows(named=True)
@@ -172,8 +172,8 @@ def test_who_is_behind(stuck: Path) -> None:
     assert [of_all[rank]["is_over"] for rank in range(4)] == [False] * 3 + [True]
 
 
-def test_who_came_last(stuck: Path) -> None:
-    """Collectives that are over are matched by number: rank 3 is the straggler."""
+def test_the_last_rank_to_arrive(stuck: Path) -> None:
+    """Completed collectives are matched by number: rank 3 is the straggler."""
     with tracedb.open(stuck, read_only=True) as database:
         rows = database.ask("straggler").rows(named=True)
     found = {row["rank"]: (row["last_count"], row["waiting_ns"]) for row in rows}
@@ -186,7 +186,7 @@ def test_who_came_last(stuck: Path) -> None:
 
 
 @pytest.mark.skipif(not util.find_spec("torch"), reason="PyTorch is absent")
-def test_pytorch_finds_the_same_ranks_missing() -> None:
+def test_pytorch_finds_the_same_missing_ranks() -> None:
     """PyTorch's own analysis names the same collective and rank."""
     builder = pytest.importorskip(
         "torch.distributed.flight_recorder.components.builder"
@@ -209,8 +209,8 @@ def test_pytorch_finds_the_same_ranks_missing() -> None:
     assert missing == {4: {3}}
 
 
-def test_json_and_pickle_say_the_same(tmp_path: Path) -> None:
-    """A dump as JSON has the same events; a time that is not known is 0 there."""
+def test_json_and_pickle_dumps_agree(tmp_path: Path) -> None:
+    """A JSON dump gives the same events; there, an unknown time is 0."""
     plain = write(tmp_path / "pickle", job())
     text = write(tmp_path / "json", job(), as_json=True)
     for rank in range(4):
@@ -218,8 +218,8 @@ def test_json_and_pickle_say_the_same(tmp_path: Path) -> None:
         assert events(plain / name) == events(text / name)
 
 
-def test_a_job_that_runs_is_not_stuck(tmp_path: Path) -> None:
-    """All were called by all, and are over: the answer says so."""
+def test_a_running_job_is_not_stuck(tmp_path: Path) -> None:
+    """All ranks made all calls, which completed: the answer says so."""
     dumps = {
         rank: dump(rank, [entry(rank, n, 10 * n) for n in (1, 2)]) for rank in range(4)
     }
@@ -299,7 +299,7 @@ CASES: dict[str, tuple[dict[int, list[Row]], tuple[str, str, str, str]]] = {
 
 
 def test_each_way_to_be_stuck(tmp_path: Path) -> None:
-    """Who called, who did not, who is not there, and who called something else."""
+    """Ranks that called, did not call, are absent, or called something else."""
     with tracedb.open() as database:
         for number, (name, (dumps, _)) in enumerate(CASES.items()):
             contents = {rank: dump(rank, entries) for rank, entries in dumps.items()}
@@ -315,10 +315,10 @@ def test_each_way_to_be_stuck(tmp_path: Path) -> None:
     }
 
 
-def test_the_sample_is_told(
+def test_the_sample_is_explained(
     database_of: DatabaseOf, ingested: Ingested, request: pytest.FixtureRequest
 ) -> None:
-    """A real job of Gloo: the summary names the rank, and both lines of the program."""
+    """A real Gloo job: the summary names the rank and both lines of the program."""
     database = database_of(SAMPLES / "stuck_gloo")
     for question in ("stuck_collective", "last_collective"):
         golden = SAMPLES / "stuck_gloo" / "answers" / f"{question}.csv"
@@ -336,7 +336,7 @@ def test_the_sample_is_told(
 
 
 def record(number: int, took_us: float, *, at_us: int | None = None) -> Row:
-    """A record of NCCL's inspector; with the times of its kernels from `at_us` on."""
+    """A record of NCCL's inspector, with kernel times starting at `at_us`."""
     perf: Row = {
         "coll": "AllReduce",
         "coll_sn": number,
@@ -368,8 +368,8 @@ def record(number: int, took_us: float, *, at_us: int | None = None) -> Row:
     }
 
 
-def test_inspector_tells_bandwidths(tmp_path: Path) -> None:
-    """Time, message and bandwidth as NCCL counts them; what is cut is counted."""
+def test_bandwidths_of_the_inspector(tmp_path: Path) -> None:
+    """Time, message size and bandwidth as in NCCL; truncated records are counted."""
     begin = START // 1000
     lines = [record(n, 100.0 * n, at_us=begin + 1000 * n) for n in (1, 2, 3)]
     lines += [record(4, 400.0)]
@@ -394,15 +394,15 @@ def test_inspector_tells_bandwidths(tmp_path: Path) -> None:
 
 
 def deep(depth: int) -> bytes:
-    """A list within lists, as a pickle."""
+    """A nested list, pickled."""
     return b"\x80\x02" + b"]" * depth + b"a" * (depth - 1) + b"."
 
 
 class Runs:
-    """What a hostile pickle would do."""
+    """Code that a hostile pickle would run."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Call a function."""
+        """Call a function on unpickling."""
         return (print, ("run!",))
 
 
@@ -432,7 +432,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_file_is_one_line(case: str, tmp_path: Path) -> None:
-    """Nothing is run, nothing grows, and the error says what is wrong."""
+    """Nothing is run or expanded, and the error says what is wrong."""
     data, words = HOSTILE[case]
     path = tmp_path / "nccl_trace_rank_0"
     path.write_bytes(data)
@@ -456,8 +456,8 @@ def test_on_the_command_line_nothing_is_written(tmp_path: Path) -> None:
     assert not (tmp_path / "new.duckdb").exists()
 
 
-def test_cut_anywhere(tmp_path: Path) -> None:
-    """A dump that is cut gives an error, wherever it is; one changed that, or rows."""
+def test_a_dump_cut_anywhere(tmp_path: Path) -> None:
+    """A truncated dump is an error at every length; a changed one an error, or rows."""
     path, draw = tmp_path / "nccl_trace_rank_0", random.Random(0)  # noqa: S311 (no secret)
     outcomes: Counter[str] = Counter()
     for _ in range(300):
@@ -475,7 +475,7 @@ def test_cut_anywhere(tmp_path: Path) -> None:
 
 
 def test_odd_values_are_kept_or_counted(tmp_path: Path) -> None:
-    """Types that nothing should have: rows come, and DuckDB takes them all."""
+    """Wrong types give rows that DuckDB accepts."""
     endless: list[Any] = []
     endless.append(endless)
     wide = [[1] * 60_000] * 4000

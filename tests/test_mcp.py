@@ -1,6 +1,6 @@
-"""A coding assistant reads a database by the Model Context Protocol, and no more.
+"""Coding assistants read a database over the Model Context Protocol, read only.
 
-One session of the official SDK's own client, over the pipes of the real command.
+One session of the official SDK's client, over the pipes of the real command.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def digest(path: Path) -> str:
-    """What is in a file."""
+    """The digest of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -65,7 +65,7 @@ def path(ingested: Ingested) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(path: Path) -> dict[str, Any]:
-    """What the client is answered to all calls of one session, and what is offered."""
+    """Answers to all calls of one session, and the offered tools."""
     pytest.importorskip("mcp", reason="the package mcp is not installed")
     before = digest(path)
     found = asyncio.run(_session(path))
@@ -92,21 +92,21 @@ def said(answer: Any) -> str:  # noqa: ANN401 (of the SDK)
 
 
 def value(answer: Any) -> dict[str, Any]:  # noqa: ANN401 (of the SDK)
-    """What an answer that is no error holds."""
+    """The value of an answer that is no error."""
     assert not answer.is_error, said(answer)
     return dict(json.loads(said(answer)))
 
 
-def test_the_tools_are_named_and_only_read(answers: dict[str, Any]) -> None:
-    """Each says what it is for, and that it reads."""
+def test_tools_are_described_and_read_only(answers: dict[str, Any]) -> None:
+    """Each tool has a description, and the read-only hint."""
     tools = answers["tools"]
     assert {tool.name for tool in tools} == set(TOOLS)
     assert all(tool.annotations.read_only_hint for tool in tools)
     assert all(len(tool.description) > 40 for tool in tools)
 
 
-def test_the_summary_is_the_commands(answers: dict[str, Any], path: Path) -> None:
-    """The assistant reads what a person reads."""
+def test_the_summary_equals_the_command(answers: dict[str, Any], path: Path) -> None:
+    """The assistant gets the text that the command prints."""
     shown = subprocess.run(  # noqa: S603 (our own program)
         [sys.executable, "-Im", "tracedb", "summary", str(path)],
         capture_output=True,
@@ -117,7 +117,7 @@ def test_the_summary_is_the_commands(answers: dict[str, Any], path: Path) -> Non
 
 
 def test_questions_are_listed_and_answered(answers: dict[str, Any], path: Path) -> None:
-    """An answer has the first rows, in their order, and says how many there are."""
+    """An answer has the first rows, in order, and their total number."""
     assert "top_kernel" in {row[0] for row in value(answers["questions"])["rows"]}
     with tracedb.open(path, read_only=True) as database:
         whole = database.ask("top_kernel")
@@ -129,8 +129,8 @@ def test_questions_are_listed_and_answered(answers: dict[str, Any], path: Path) 
     assert len(value(answers["step"])["rows"]) == of_step.height
 
 
-def test_relations_are_listed_and_told(answers: dict[str, Any]) -> None:
-    """One is told with its columns, their meaning, and its SQL."""
+def test_relations_are_listed_and_described(answers: dict[str, Any]) -> None:
+    """A relation is described by its columns, their meaning, and its SQL."""
     listed = {row[1] for row in value(answers["relations"])["rows"]}
     assert {"question.lever", "staging.gpu_op"} <= listed
     told = value(answers["relation"])
@@ -138,14 +138,14 @@ def test_relations_are_listed_and_told(answers: dict[str, Any]) -> None:
     assert "SELECT" in told["sql"]
 
 
-def test_sql_is_answered_within_the_limit(answers: dict[str, Any]) -> None:
-    """So many rows come, and that there are more is said."""
+def test_sql_answers_are_limited(answers: dict[str, Any]) -> None:
+    """Rows beyond the limit are left out, and that is said."""
     assert len(value(answers["rows"])["rows"]) == 3
     assert value(answers["rows"])["note"] == "first 3 rows; there are more"
     assert "note" not in value(answers["count"])
 
 
-def test_values_are_those_of_json(answers: dict[str, Any]) -> None:
+def test_values_as_json(answers: dict[str, Any]) -> None:
     """Long texts are cut, control characters escaped, large sums are numbers."""
     long, control = value(answers["names"])["rows"][0]
     assert len(long) == 500
@@ -166,7 +166,7 @@ def test_values_are_those_of_json(answers: dict[str, Any]) -> None:
     ],
 )
 def test_misuse_is_one_line(answers: dict[str, Any], name: str, words: str) -> None:
-    """What is wrong is told to the assistant, and the session goes on."""
+    """The assistant gets the error, and the session continues."""
     assert answers[name].is_error
     assert words in said(answers[name])
     assert "\n" not in said(answers[name])
@@ -174,7 +174,7 @@ def test_misuse_is_one_line(answers: dict[str, Any], name: str, words: str) -> N
 
 
 def test_whatif_predicts_and_ranks(answers: dict[str, Any]) -> None:
-    """Edits have an effect on steps; without any, candidates are ranked."""
+    """Edits change step times; without edits, candidates are ranked."""
     assert value(answers["ranking"])["ranking"]["rows"]
     told = value(answers["edit"])
     summary = dict(
@@ -185,7 +185,7 @@ def test_whatif_predicts_and_ranks(answers: dict[str, Any]) -> None:
 
 
 def test_a_call_that_takes_too_long_is_stopped(path: Path) -> None:
-    """The limit is kept within a second, and others may ask afterwards."""
+    """The time limit is kept within a second, and later calls work."""
     tools = Tools(str(path), seconds=0.3)
     begun = time.monotonic()
     with pytest.raises(tracedb.QueryError, match=r"stopped after 0\.3 seconds"):
@@ -195,8 +195,8 @@ def test_a_call_that_takes_too_long_is_stopped(path: Path) -> None:
         assert live.query(database, "SELECT 1 AS n", 1)["rows"] == [[1]]
 
 
-def test_without_the_package_one_line_says_what_to_install(path: Path) -> None:
-    """The command needs an extra, and names it."""
+def test_without_the_package_one_line_says_how_to_install_it(path: Path) -> None:
+    """The error names the extra that the command needs."""
     program = (
         "import sys; sys.modules['mcp'] = None\n"
         "from tracedb.cli.main import tracedb; tracedb(sys.argv[1:])"
@@ -214,8 +214,8 @@ def test_without_the_package_one_line_says_what_to_install(path: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("mcp") is None, reason="mcp is not installed")
-def test_a_database_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
-    """Before there is a session."""
+def test_a_missing_database_is_reported_at_once(tmp_path: Path) -> None:
+    """The error comes before the session begins."""
     done = subprocess.run(  # noqa: S603 (our own program)
         [sys.executable, "-Im", "tracedb", "mcp", str(tmp_path / "none.duckdb")],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Ingest takes no more memory than it may, and says so where that is not enough."""
+"""Ingest stays within its memory limit, and reports when that is too small."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USED = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a trace of a hundred thousand events."""
+    """A trace of a hundred thousand events."""
     folder = tmp_path_factory.mktemp("large")
     write_generated(folder, [5])
     scale(folder / "5.json", folder / "large.json", EVENTS)
@@ -28,8 +28,8 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["run.duckdb", ":memory:"])
-def test_what_has_no_room_goes_to_disk(tmp_path: Path, trace: Path, name: str) -> None:
-    """All layers are computed in 100 MB, in a file and in memory; nothing is left."""
+def test_ingest_spills_to_disk(tmp_path: Path, trace: Path, name: str) -> None:
+    """All layers fit into 100 MB, in a file and in memory; no file is left over."""
     path = name if name == ":memory:" else tmp_path / name
     used = []
     with tracedb.open(path) as database:
@@ -48,7 +48,7 @@ def test_what_has_no_room_goes_to_disk(tmp_path: Path, trace: Path, name: str) -
 
 
 def test_too_little_is_one_line(tmp_path: Path, trace: Path) -> None:
-    """The file is named, and the option; the database is as it was."""
+    """The error names file and option, and the database is unchanged."""
     path = tmp_path / "run.duckdb"
     words = ["ingest", str(trace), "--db", str(path), "--memory", "20MB"]
     done = CliRunner().invoke(command, words)
@@ -59,8 +59,8 @@ def test_too_little_is_one_line(tmp_path: Path, trace: Path) -> None:
 
 
 @pytest.mark.parametrize("memory", ["much", "", "-1GB", "4 XB"])
-def test_no_size_is_refused(tmp_path: Path, memory: str) -> None:
-    """One line says how a size is written."""
+def test_bad_sizes_are_refused(tmp_path: Path, memory: str) -> None:
+    """One line says how to write a size."""
     with (
         tracedb.open() as database,
         pytest.raises(tracedb.IngestError, match="is not a size; write it as 4GB"),
@@ -68,8 +68,8 @@ def test_no_size_is_refused(tmp_path: Path, memory: str) -> None:
         database.ingest([tmp_path], memory=memory)
 
 
-def test_sizes_are_read_as_duckdb_writes_them() -> None:
-    """Its settings are read again, whatever their unit."""
+def test_sizes_of_duckdb_are_parsed() -> None:
+    """Sizes in DuckDB's settings are parsed in every unit."""
     with tracedb.open() as database:
         for size in (300 * MB, 5 << 30, 2 << 40):
             database.connection.execute(f"SET memory_limit = '{size}B'")

@@ -1,4 +1,4 @@
-"""Memory over time: its peak, what is allocated there, and what each step keeps."""
+"""Memory over time: the peak, what is allocated there, and what each step keeps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDED = [
 
 
 def memory_events(path: Path) -> dict[tuple[int, int], list[dict[str, Any]]]:
-    """What allocators did, in order, by type and number of the device."""
+    """Allocator events in order, by type and number of the device."""
     with gzip.open(path) as file:
         events = json.load(file)["traceEvents"]
     found: dict[tuple[int, int], list[dict[str, Any]]] = {}
@@ -39,10 +39,10 @@ def memory_events(path: Path) -> dict[tuple[int, int], list[dict[str, Any]]]:
 
 
 def peak_of(events: list[dict[str, Any]]) -> tuple[int, int, int]:
-    """Peak, allocations, and what is allocated at the peak of blocks made in the trace.
+    """The peak, allocations, and blocks live at the peak, as far as they are known.
 
-    A plain loop, block by block; without totals, what was there before is what lifts
-    the least sum to nothing.
+    A plain loop over blocks. Without totals, prior memory is what keeps the running sum
+    from going below zero.
     """
     total = -min(0, *sums(events))
     blocks: Counter[int] = Counter()
@@ -60,7 +60,7 @@ def peak_of(events: list[dict[str, Any]]) -> tuple[int, int, int]:
 
 
 def sums(events: list[dict[str, Any]]) -> list[int]:
-    """What is allocated after each event, beyond what was before the first."""
+    """Allocated bytes after each event, relative to the start."""
     found, total = [], 0
     for event in events:
         total += event["Bytes"]
@@ -70,7 +70,7 @@ def sums(events: list[dict[str, Any]]) -> list[int]:
 
 @pytest.mark.parametrize("path", RECORDED)
 def test_peak_against_a_plain_loop(path: Path, database_of: DatabaseOf) -> None:
-    """Peak, blocks and what is live there, device by device."""
+    """Peak, blocks, and live blocks agree for each device."""
     if not path.exists():
         pytest.skip("../shared/corpus is absent")
     database = database_of(path)
@@ -92,14 +92,14 @@ def test_peak_against_a_plain_loop(path: Path, database_of: DatabaseOf) -> None:
         ORDER BY ALL
         """,
     )
-    if path == RESNET:  # without addresses nobody knows what is live
+    if path == RESNET:  # without addresses, live blocks are unknown
         expected = [(peak, made, 0) for peak, made, _ in expected]
     assert found == expected
 
 
 @pytest.mark.parametrize("path", RECORDED)
 def test_laws_of_memory(path: Path, database_of: DatabaseOf) -> None:
-    """All that is live adds up to the peak, which is no less than any step's."""
+    """Live blocks sum to the peak, which is at least any step's."""
     if not path.exists():
         pytest.skip("../shared/corpus is absent")
     database = database_of(path)
@@ -127,21 +127,23 @@ def test_laws_of_memory(path: Path, database_of: DatabaseOf) -> None:
 
 
 def happening(name: str, at: int, lasting: int, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 (JSON)
-    """An event on the main thread; an op, unless the fields say otherwise."""
+    """An event on the main thread; an op, unless given otherwise."""
     common = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "args": {}}
     return common | {"name": name, "ts": at, "dur": lasting} | fields
 
 
 def memory(at: int, size: int, address: int, total: int) -> dict[str, Any]:
-    """A block that the allocator of the first GPU gave or took back."""
+    """A block allocated or freed on the first GPU."""
     args = {"Device Type": 1, "Device Id": 0, "Bytes": size, "Addr": address}
     args |= {"Total Allocated": total, "Total Reserved": 4096}
     event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "s": "t"}
     return event | {"pid": 1, "tid": 1, "ts": at, "args": args}
 
 
-def test_who_allocated_what_is_live(database: tracedb.Database, tmp_path: Path) -> None:
-    """The op that does more than allocate; freed blocks and reused places are none."""
+def test_which_op_allocated_live_blocks(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """The op that does more than allocate; freed and reused blocks do not count."""
     step = {"cat": "user_annotation"}
     module = {"cat": "python_function"}
     events = [

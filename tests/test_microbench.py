@@ -1,4 +1,4 @@
-"""Microbenchmarks: every op can be measured, plans hold, runs go on, files hold."""
+"""Microbenchmarks: builders, timing, plans, resumable runs, files."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ TINY: dict[str, tuple[dict[str, int], tuple[str, ...]]] = {
 
 
 def tiny_cases() -> Iterator[Case]:
-    """Yield them, and each element-wise op with the tensors that it has."""
+    """Yield them, and elementwise ops with all their tensors."""
     for family, (shape, ops) in TINY.items():
         dtype = "int8" if family in ("memcpy", "memset") else "float32"
         for op in ops:
@@ -165,7 +165,7 @@ def cpu() -> Backend:
 
 
 def run(*words: str) -> tuple[int, str]:
-    """Run the command in this process; return its exit code and what it told."""
+    """Run the command in this process; returns exit code and output."""
     done = CliRunner().invoke(tracedb, ["microbench", *words])
     return done.exit_code, done.stderr
 
@@ -174,7 +174,7 @@ def run(*words: str) -> tuple[int, str]:
 
 
 def test_a_case_is_read_from_its_key() -> None:
-    """Whatever the order of its sizes."""
+    """The order of sizes does not matter."""
     case = gemm(4)
     turned = Case(case.family, case.op, case.dtype, dict([*case.shape.items()][::-1]))
     assert Case.of_key(case.key) == case
@@ -189,10 +189,10 @@ def test_a_case_is_read_from_its_key() -> None:
         ("memset", "int8", {"rows": 1}, "memset: a shape has bytes, not rows"),
     ],
 )
-def test_what_is_no_case_is_refused(
+def test_malformed_cases_are_refused(
     family: str, dtype: str, shape: dict[str, int], message: str
 ) -> None:
-    """A wrong family, dtype or size is named, with those that there are."""
+    """The error names the wrong family, dtype or size, and the known ones."""
     with pytest.raises(MicrobenchError, match=message):
         Case(family, "op", dtype, shape)
 
@@ -209,7 +209,7 @@ def test_what_is_no_case_is_refused(
     ],
 )
 def test_memory_counts_inputs_and_results(case: Case, elements: int) -> None:
-    """As counted by hand."""
+    """The bytes equal a count by hand."""
     width = {"float32": 4, "int8": 1, "float16": 2}[case.dtype]
     assert case.memory_bytes == elements * width
 
@@ -221,15 +221,15 @@ def test_memory_counts_inputs_and_results(case: Case, elements: int) -> None:
     "case", list(tiny_cases()), ids=lambda case: f"{case.family} {case.op}"
 )
 def test_every_op_runs(cpu: Backend, case: Case) -> None:
-    """Each builder of PyTorch makes work that can be called again and again."""
+    """Each PyTorch builder makes a callable that can run again and again."""
     if case.op in ("bmm", "baddbmm"):
         case = Case(case.family, case.op, case.dtype, {**case.shape, "batch": 3})
     assert all(sample > 0 for sample in cpu.timer.samples(cpu.build(case), BRIEF))
 
 
 @pytest.mark.parametrize("family", ARRAY_BUILDERS)
-def test_arrays_run_what_they_have(family: str) -> None:
-    """NumPy runs the builders that are CuPy's on a GPU."""
+def test_every_numpy_op_runs(family: str) -> None:
+    """NumPy runs the same builders as CuPy on a GPU."""
     arrays = open_backend("numpy", "cpu")
     ran = 0
     for case in tiny_cases():
@@ -244,7 +244,7 @@ def test_arrays_run_what_they_have(family: str) -> None:
 
 
 def test_work_is_what_the_case_says(cpu: Backend) -> None:
-    """Results have the shapes that follow from the case's."""
+    """Results have the shapes that follow from the case."""
     results: dict[str, Any] = {
         case.family: cpu.build(case)()
         for case in tiny_cases()
@@ -264,7 +264,7 @@ def test_work_is_what_the_case_says(cpu: Backend) -> None:
 
 
 def test_int8_products_are_right(cpu: Backend) -> None:
-    """FBGEMM does no work, and says nothing, on zero points that are no integers."""
+    """FBGEMM does nothing, silently, if zero points are not integers."""
     shape = sizes(batch=1, m=64, n=32, k=64)
     work: Any = cpu.build(Case("gemm", "linear", "int8", shape))
     inputs, packed, scale, zero = work.args
@@ -275,8 +275,8 @@ def test_int8_products_are_right(cpu: Backend) -> None:
     assert missed.abs().max() <= 0.51 * scale
 
 
-def test_lookups_change_from_call_to_call(cpu: Backend) -> None:
-    """Else a table would be warmer than in training."""
+def test_lookups_differ_from_call_to_call(cpu: Backend) -> None:
+    """Otherwise a table would be more cached than in training."""
     shape = sizes(rows=8, width=4, table_rows=1000)
     work: Any = cpu.build(Case("embedding", "embedding", "float32", shape))
     assert not (work() == work()).all()
@@ -305,8 +305,8 @@ def test_lookups_change_from_call_to_call(cpu: Backend) -> None:
         ),
     ],
 )
-def test_what_cannot_run_is_unsupported(cpu: Backend, case: Case, message: str) -> None:
-    """An op, dtype or direction that is not there is named."""
+def test_unsupported_cases_are_reported(cpu: Backend, case: Case, message: str) -> None:
+    """The error names the missing op, dtype or direction."""
     with pytest.raises(UnsupportedError, match=message):
         cpu.build(case)
 
@@ -320,10 +320,10 @@ def test_what_cannot_run_is_unsupported(cpu: Backend, case: Case, message: str) 
         (KeyError("a mistake of ours"), None),
     ],
 )
-def test_errors_of_pytorch_are_told_apart(
+def test_errors_of_pytorch_are_classified(
     cpu: Backend, error: Exception, reason: str | None
 ) -> None:
-    """What it cannot do is left out, in one line; anything else ends the run."""
+    """What PyTorch does not support is one line; any other error ends the run."""
     assert cpu.failure(error) == reason
 
 
@@ -332,8 +332,8 @@ def test_errors_of_pytorch_are_told_apart(
 
 @pytest.mark.parametrize("exponent", [0.0, 0.6, 1.05])
 @pytest.mark.parametrize("table_rows", [50, 5_000, 3_000_000])
-def test_rows_are_as_skewed_as_asked(table_rows: int, exponent: float) -> None:
-    """As many different rows are drawn as the law expects, all of them of the table."""
+def test_the_skew_of_lookups(table_rows: int, exponent: float) -> None:
+    """The number of distinct rows is as expected, all within the table."""
     lookups = 20_000
     wanted = expected_distinct(table_rows, lookups, exponent)
     drawn = draw(table_rows, lookups, wanted, np.random.default_rng(1))
@@ -344,7 +344,7 @@ def test_rows_are_as_skewed_as_asked(table_rows: int, exponent: float) -> None:
 
 
 def test_even_lookups_follow_the_formula() -> None:
-    """E (1 - (1 - 1/E)^n) different rows of E in n lookups."""
+    """E (1 - (1 - 1/E)^n) distinct rows of E in n lookups."""
     rows, lookups = 10_000, 7_000
     assert expected_distinct(rows, lookups) == round(
         rows * (1 - (1 - 1 / rows) ** lookups)
@@ -352,7 +352,7 @@ def test_even_lookups_follow_the_formula() -> None:
 
 
 def test_bags_of_all_tables_have_their_rows(cpu: Backend) -> None:
-    """Each table's lookups stay within it, and meet as many rows as the case says."""
+    """Each table's lookups stay within it, with the expected distinct rows."""
     shape = sizes(
         tables=3, table_rows=500, width=1, bags=200, pooling=4, distinct_rows=3 * 300
     )
@@ -368,10 +368,10 @@ def test_bags_of_all_tables_have_their_rows(cpu: Backend) -> None:
 # Timing
 
 
-def test_clocks_are_read_where_the_driver_is(
+def test_clocks_are_read_from_the_driver(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """From nvidia-smi; where it is missing, or fails, nothing is known."""
+    """They come from nvidia-smi; if it is missing or fails, they are unknown."""
     program = tmp_path / "nvidia-smi"
     monkeypatch.setenv("PATH", str(tmp_path))
     assert host.gpu_clock_mhz() is None
@@ -384,34 +384,34 @@ def test_clocks_are_read_where_the_driver_is(
 
 @dataclass
 class FakeGpu:
-    """A GPU whose time passes as work says; a flush lasts 50 us."""
+    """A GPU whose clock advances by the work done; a flush takes 50 us."""
 
     now_ns: float = 0.0
     flushes: int = 0
 
     def mark(self) -> float:
-        """Give the time."""
+        """The current time."""
         return self.now_ns
 
     def between_ns(self, start: float, end: float) -> float:
-        """Subtract."""
+        """The difference of two times."""
         return end - start
 
     def synchronize(self) -> None:
-        """Have nothing to wait for."""
+        """Nothing to wait for."""
 
     def flush(self) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.flushes += 1
         self.now_ns += 50_000
 
     def work(self) -> None:
-        """Run a kernel of 9 us."""
+        """A kernel of 9 us."""
         self.now_ns += 9_000
 
 
-def test_gpu_times_are_between_events_behind_a_flush() -> None:
-    """Neither flushes nor the events' own cost count; a flush precedes each call."""
+def test_gpu_times_exclude_flush_and_event_cost() -> None:
+    """Neither the flush before each call nor the events' own cost counts."""
     gpu = FakeGpu()
     timer = EventTimer(gpu, Overhead(pair_ns=5_000, kernel_ns=1_500))
     before = gpu.flushes
@@ -421,17 +421,17 @@ def test_gpu_times_are_between_events_behind_a_flush() -> None:
 
 
 class FakeCuda:
-    """What CuPy's `cuda` has, on a clock that each event moves by 7 ms."""
+    """A stand-in for CuPy's `cuda`, on a clock that each event advances by 7 ms."""
 
     class runtime:  # noqa: N801 (as CuPy has it)
-        """Facts of a GPU."""
+        """Properties of a GPU."""
 
         CUDARuntimeError = RuntimeError
         runtimeGetVersion = staticmethod(lambda: 12080)  # noqa: N815
 
         @staticmethod
         def getDeviceProperties(_number: int) -> dict[str, Any]:  # noqa: N802
-            """Describe a GPU."""
+            """The GPU's properties."""
             return {"name": b"Fake", "l2CacheSize": 4096, "multiProcessorCount": 3}
 
     class Device:
@@ -440,33 +440,33 @@ class FakeCuda:
         mem_info = (10**9, 10**9)
 
         def synchronize(self) -> None:
-            """Have nothing to wait for."""
+            """Nothing to wait for."""
 
     def __init__(self) -> None:
         """Start the clock."""
         self.clock = count(0, 7)
 
     def Event(self) -> Any:  # noqa: ANN401, N802
-        """Make an event that notes the time when it is recorded."""
+        """An event that stores the time when it is recorded."""
         event = SimpleNamespace()
         event.record = lambda: setattr(event, "at_ms", next(self.clock))
         return event
 
     def get_elapsed_time(self, start: Any, end: Any) -> float:  # noqa: ANN401
-        """Return milliseconds, as CuPy does."""
+        """Milliseconds between events, as in CuPy."""
         return float(end.at_ms - start.at_ms)
 
 
-def test_numpy_works_with_the_threads_that_are_asked_for() -> None:
-    """What is stored is what BLAS was told, whatever the machine has."""
-    with threadpool_limits():  # gives back what there was
+def test_numpy_uses_the_requested_threads() -> None:
+    """The stored number is what BLAS was set to, whatever the machine has."""
+    with threadpool_limits():  # restores the previous limits
         for threads in (2, 1):
             place = open_backend("numpy", "cpu", threads).place()
             assert place.facts["threads"] == threads
             assert f", {threads} thread" in place.software
 
 
-def test_cupy_is_driven_as_numpy_is(
+def test_cupy_uses_the_builders_of_numpy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """On a GPU the same builders run between CuPy's events."""
@@ -485,7 +485,7 @@ def test_cupy_is_driven_as_numpy_is(
 
 @pytest.mark.skipif(not _has_gpu(), reason="needs a CUDA GPU")
 def test_a_gpu_times_kernels(tmp_path: Path) -> None:
-    """A large product takes as long as a GPU needs; copies have directions."""
+    """A large product takes a plausible time; copies have directions."""
     large = Case("gemm", "mm", "bfloat16", sizes(batch=1, m=4096, n=4096, k=4096))
     cases = [large, *(Case("memcpy", op, "int8", sizes(bytes=2**24)) for op in COPIES)]
     done = measure(
@@ -498,14 +498,14 @@ def test_a_gpu_times_kernels(tmp_path: Path) -> None:
     assert rows[0]["time_ns"] < 100e6
 
 
-def test_no_kernel_is_quicker_than_the_smallest() -> None:
-    """What is left without the overhead is bounded, and unknown overhead is none."""
+def test_the_smallest_kernel_time() -> None:
+    """Time less overhead has a lower bound; unknown overhead counts as 0."""
     assert Overhead(5_000, 1_500).without(3_000) == 1_500
     assert Overhead(5_000).without(3_000) == 3_000
 
 
 def test_long_work_is_measured_less_often() -> None:
-    """Work that takes its whole time at once still gets a few samples."""
+    """Work as long as its whole time budget still gets a few samples."""
     gpu = FakeGpu()
 
     def work() -> None:
@@ -515,8 +515,8 @@ def test_long_work_is_measured_less_often() -> None:
     assert len(EventTimer(gpu).samples(work, effort)) == 4
 
 
-def test_work_of_seconds_is_called_once_behind_one_warm_up() -> None:
-    """Time on a GPU is short: what lasts longer than its share is not repeated."""
+def test_work_of_seconds_runs_once_after_one_warm_up() -> None:
+    """GPU time is scarce: work longer than its budget is not repeated."""
 
     class SlowGpu(FakeGpu):
         calls = 0
@@ -534,7 +534,7 @@ def test_work_of_seconds_is_called_once_behind_one_warm_up() -> None:
 
 
 def test_quick_work_is_called_often_in_a_sample() -> None:
-    """On the host a sample lasts long enough for its clock."""
+    """On the host, a sample is long enough for the clock."""
     calls: list[None] = []
     timer = HostTimer(lambda: 100 * len(calls))
     work = partial(calls.append, None)
@@ -549,8 +549,8 @@ planned = cache(plan)
 
 
 @pytest.mark.parametrize("name", list(COUNTS))
-def test_plans_have_their_cases(name: str) -> None:
-    """As many as stated, each once, all within the paper's memory."""
+def test_sizes_of_plans(name: str) -> None:
+    """Each has the stated number of distinct cases, all within the memory limit."""
     cases = planned(name).cases
     assert len(cases) == COUNTS[name]
     assert len(cases) == {
@@ -565,7 +565,7 @@ def test_plans_have_their_cases(name: str) -> None:
 
 
 def test_gemm_plan_has_every_dtype_and_size() -> None:
-    """Four dtypes and four ops have equal parts, from small to large."""
+    """Four dtypes and four ops in equal numbers, from small to large."""
     cases = planned("gemm").cases
     kinds = Counter((case.op, case.dtype) for case in cases)
     assert {dtype for _, dtype in kinds} == {"float32", "tf32", "bfloat16", "float16"}
@@ -575,8 +575,8 @@ def test_gemm_plan_has_every_dtype_and_size() -> None:
     assert flops[-1] > 1e11
 
 
-def test_the_papers_small_sweep_of_bags_is_in_ours() -> None:
-    """The 3,240 sizes whose tables fit into its GPUs' memory."""
+def test_the_papers_embedding_sweep_is_included() -> None:
+    """The 3,240 sizes whose tables fit into the memory of its GPUs."""
     shapes = [case.shape for case in sweeps.embedding_bag()]
     small = [
         s
@@ -587,15 +587,15 @@ def test_the_papers_small_sweep_of_bags_is_in_ours() -> None:
     assert len(small) == 3_240
 
 
-def test_plans_are_always_the_same() -> None:
-    """The seed is fixed, of the choice as of the order."""
+def test_plans_are_reproducible() -> None:
+    """Choice and order follow from a fixed seed."""
     first, second = plan("transpose"), plan("transpose")
     assert first == second
     assert list(visits(first)) == list(visits(second))
 
 
 def test_whole_sweeps_have_no_thinning() -> None:
-    """All sizes are there but for what is too large for the memory."""
+    """All sizes are there, except those too large for the memory."""
     whole = plan("transpose_whole").cases
     assert len(whole) > 5_000
     assert max(case.memory_bytes for case in whole) <= MEMORY_BYTES
@@ -605,14 +605,14 @@ def test_whole_sweeps_have_no_thinning() -> None:
 
 
 def test_thinning_is_even_over_sizes() -> None:
-    """One of each group by size."""
+    """One of each group of sizes."""
     cases = [gemm(m) for m in range(1, 1001)]
     chosen = sorted(case.shape["m"] for case in thin(cases, 100))
     assert [(m - 1) // 10 for m in chosen] == list(range(100))
 
 
 def test_octaves() -> None:
-    """From the first number to the last, both included."""
+    """Powers of two, with both ends included."""
     assert octaves(1, 8, 2) == (1, 2, 3, 4, 6, 8)
 
 
@@ -648,7 +648,7 @@ def test_a_file_has_the_columns_of_the_contract(cpu: Backend, tmp_path: Path) ->
 
 @dataclass
 class Counting:
-    """A backend that counts what it builds, and fails where it is told to."""
+    """A backend that counts what it builds, and fails on demand."""
 
     built: list[int] = field(default_factory=list)
     fails: Callable[[int], Exception | None] = lambda _m: None
@@ -657,11 +657,11 @@ class Counting:
     memory_bytes: int = 10**9
 
     def place(self) -> Place:
-        """Be one device."""
+        """The device."""
         return Place("device", "software", "op", {})
 
     def build(self, case: Case) -> Callable[[], object]:
-        """Count a case of `gemm` by its m."""
+        """Count a `gemm` case by its m."""
         m = case.shape.get("m", 0)
         if error := self.fails(m):
             raise error
@@ -669,24 +669,24 @@ class Counting:
         return lambda: None
 
     def failure(self, error: Exception) -> str | None:
-        """Know what is unsupported, and memory."""
+        """Recognise unsupported cases and lack of memory."""
         known = isinstance(error, UnsupportedError | MemoryError)
         return f"{type(error).__name__}: {error}" if known else None
 
     def release(self) -> None:
-        """Have nothing to give back."""
+        """Nothing to release."""
 
 
 MANY = Plan("many", [gemm(m) for m in range(1, 21)], rounds=2, again_share=0.25)
 
 
 def measured(backend: Counting) -> list[int]:
-    """List what was built, but for the references."""
+    """What was built, without reference cases."""
     return [m for m in backend.built if m not in (0, 256)]
 
 
-def test_a_killed_run_goes_on_without_repeating(tmp_path: Path) -> None:
-    """What the journal has is not measured again, a torn last line is."""
+def test_a_killed_run_continues_without_repeating(tmp_path: Path) -> None:
+    """Journal entries are not measured again, except a torn last line."""
     file, journal = tmp_path / "out.parquet", tmp_path / "out.parquet.journal"
     calls = count()
 
@@ -711,7 +711,7 @@ def test_a_killed_run_goes_on_without_repeating(tmp_path: Path) -> None:
 
 
 def test_a_run_ends_after_its_minutes(tmp_path: Path) -> None:
-    """It writes what it has, says what is left, and goes on later."""
+    """It writes what it has, says what is left, and continues later."""
     reported: list[str] = []
     file = tmp_path / "out.parquet"
     short = measure(
@@ -724,7 +724,7 @@ def test_a_run_ends_after_its_minutes(tmp_path: Path) -> None:
 
 
 def test_what_fails_is_counted_and_left_out(tmp_path: Path) -> None:
-    """Too little memory or no such op is no end of the run, and not tried twice."""
+    """Too little memory or an unsupported op neither ends the run nor is retried."""
 
     def fail(m: int) -> Exception | None:
         return {3: MemoryError("full"), 4: UnsupportedError("none")}.get(m)
@@ -736,8 +736,8 @@ def test_what_fails_is_counted_and_left_out(tmp_path: Path) -> None:
     assert "left out 1: gemm MemoryError" in done.lines()
 
 
-def test_a_case_larger_than_the_memory_is_not_tried(tmp_path: Path) -> None:
-    """The system would end the process rather than refuse."""
+def test_a_case_larger_than_memory_is_not_tried(tmp_path: Path) -> None:
+    """The system would kill the process rather than refuse."""
     backend = Counting(memory_bytes=gemm(10).memory_bytes)
     done = measure(tmp_path / "out.parquet", MANY, backend, effort=BRIEF)
     assert done.rows == 10
@@ -745,7 +745,7 @@ def test_a_case_larger_than_the_memory_is_not_tried(tmp_path: Path) -> None:
 
 
 def test_a_journal_of_another_run_is_refused(tmp_path: Path) -> None:
-    """It says in what they differ; a file that is no journal is refused, too."""
+    """The error says what differs; a file that is no journal is refused too."""
     file = tmp_path / "out.parquet"
     measure(file, MANY, Counting(), effort=BRIEF)
     with pytest.raises(MicrobenchError, match="run with another source; remove it"):
@@ -755,8 +755,8 @@ def test_a_journal_of_another_run_is_refused(tmp_path: Path) -> None:
         measure(file, MANY, Counting(), effort=BRIEF)
 
 
-def test_finished_measurements_are_not_written_over(tmp_path: Path) -> None:
-    """A file without a journal, as a copy is, stays what it is."""
+def test_finished_measurements_are_not_overwritten(tmp_path: Path) -> None:
+    """A file without a journal, such as a copy, stays as it is."""
     file = tmp_path / "out.parquet"
     measure(file, MANY, Counting(), effort=BRIEF)
     file.with_name("out.parquet.journal").unlink()
@@ -766,8 +766,8 @@ def test_finished_measurements_are_not_written_over(tmp_path: Path) -> None:
     assert file.read_bytes() == before
 
 
-def test_noise_is_the_difference_of_two_measurements() -> None:
-    """Geometric mean, mean and P90 of the shares, of cases measured twice alone."""
+def test_noise_from_repeated_cases() -> None:
+    """Geometric mean, mean and P90 over cases that were measured twice."""
     pairs = [(100.0, 101.0), (100.0, 90.0), (100.0, None)]
     score = noise({"time_ns": time, "again_ns": again} for time, again in pairs)
     assert score["case_count"] == 2
@@ -781,7 +781,7 @@ def test_noise_is_the_difference_of_two_measurements() -> None:
 
 @pytest.mark.usefixtures("cpu")
 def test_the_command_measures(tmp_path: Path) -> None:
-    """A family of the quick plan, as far as it goes in no time."""
+    """One family of the quick plan, with a very short time limit."""
     file = tmp_path / "out.parquet"
     words = ("--family", "memset", "--threads", "1", "--minutes", "0.01")
     code, reported = run("-o", str(file), "--plan", "quick", *words)
@@ -791,7 +791,7 @@ def test_the_command_measures(tmp_path: Path) -> None:
 
 
 def test_the_list_has_every_plan() -> None:
-    """With its number of cases, and what it is of."""
+    """The list has each plan's subject and number of cases."""
     done = CliRunner().invoke(tracedb, ["microbench", "--list"])
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
     assert list(lines) == list(COUNTS)
@@ -817,7 +817,7 @@ def test_the_list_has_every_plan() -> None:
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str) -> None:
-    """Exit code 2, and a line that says what to do; no file is left."""
+    """Exit code 2, one line that says what to do, and no file."""
     if "cuda" in words and _has_gpu():
         pytest.skip("here is a GPU")
     file = tmp_path / "out.parquet"
@@ -833,7 +833,7 @@ def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str) -
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with a table of shapes: two alike, one incomplete, two of others."""
+    """A database with a table of shapes: two alike, one incomplete, two others."""
     path = tmp_path_factory.mktemp("shapes") / "run.duckdb"
     columns = ", ".join(f'"{name}" BIGINT' for name in COLUMNS)
     with library.open(path) as db:
@@ -857,10 +857,10 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_shapes_of_a_database_are_a_plan(
+def test_shapes_of_a_database_as_a_plan(
     database: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each shape once; what is unknown is reported; unknown rows are evenly drawn."""
+    """Each shape once; unknown sizes are reported, unknown rows are drawn evenly."""
     monkeypatch.setattr(measured_shapes, "RELATION", "raw.shape")
     bag, product, copy = measured_shapes.plan_of(str(database)).cases
     assert (product.shape["k"], copy.dtype) == (4, "int8")
@@ -886,8 +886,8 @@ def test_a_database_without_shapes_is_one_line(
     assert "no GPU work with known shapes" in reported
 
 
-def test_without_torch_one_line_says_what_to_install() -> None:
-    """Where a backend is missing, the line names the extra."""
+def test_without_torch_one_line_says_how_to_install_it() -> None:
+    """For a missing backend, the error names the extra."""
     code = (
         "import sys, importlib.util as u; found = u.find_spec;"
         "u.find_spec = lambda name: None if name == 'torch' else found(name);"
@@ -904,8 +904,8 @@ def test_without_torch_one_line_says_what_to_install() -> None:
     )
 
 
-def test_package_stands_alone() -> None:
-    """It imports the standard library, arrays, tensors, Parquet and itself only."""
+def test_the_package_stands_alone() -> None:
+    """It imports only the standard library, array libraries, Parquet, and itself."""
     allowed = sys.stdlib_module_names | {"numpy", "torch", "cupy", "pyarrow"}
     for file in PACKAGE.rglob("*.py"):
         depth = len(file.relative_to(PACKAGE).parts)
@@ -919,7 +919,7 @@ def test_package_stands_alone() -> None:
 
 
 def test_a_copied_folder_measures(tmp_path: Path) -> None:
-    """`python -m microbench` runs where tracedb is not, and says so if it cannot."""
+    """`python -m microbench` runs without tracedb, or says what is missing."""
     shutil.copytree(PACKAGE, tmp_path / "microbench")
     command = [sys.executable, "-m", "microbench", "-o", "out.parquet"]
     words = ["--backend", "numpy", "--family", "memset", "--minutes", "0.01"]

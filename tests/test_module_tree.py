@@ -1,4 +1,4 @@
-"""Modules with all that is within them: sums of their own parts."""
+"""The module tree: totals are sums of the modules' own parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORDED = [
 
 
 def loaded(path: Path) -> list[dict[str, Any]]:
-    """The events of a trace that last."""
+    """The events of a trace with a duration."""
     with gzip.open(path) as file:
         return [
             e
@@ -38,7 +38,7 @@ def bounds(event: dict[str, Any]) -> tuple[int, int]:
 
 
 def calls(path: Path) -> list[tuple[str, int, int]]:
-    """Path, begin and end of each call of a module, by a stack for each thread."""
+    """Path, begin and end of each module call, by a stack per thread."""
     found, opened = [], dict[str, list[tuple[str, int]]]()
     modules = [e for e in loaded(path) if e["name"].startswith("nn.Module: ")]
     for event in sorted(modules, key=lambda e: (bounds(e)[0], -bounds(e)[1])):
@@ -56,7 +56,7 @@ def calls(path: Path) -> list[tuple[str, int, int]]:
 
 @pytest.mark.parametrize("path", RECORDED)
 def test_forward_time_against_a_plain_loop(path: Path, database_of: DatabaseOf) -> None:
-    """Time of calls, and outside of the calls within, module by module."""
+    """Time of calls, and time outside of inner calls, agree for each module."""
     if not path.exists():
         pytest.skip("../shared/corpus is absent")
     total, count, own = Counter[str](), Counter[str](), Counter[str]()
@@ -79,7 +79,7 @@ def test_forward_time_against_a_plain_loop(path: Path, database_of: DatabaseOf) 
 
 @pytest.mark.parametrize("path", RECORDED)
 def test_totals_are_sums(path: Path, database_of: DatabaseOf) -> None:
-    """A module is its own part and those within; all of them are all there is."""
+    """A module's total is its own part plus its children; the root's is everything."""
     if not path.exists():
         pytest.skip("../shared/corpus is absent")
     database = database_of(path)

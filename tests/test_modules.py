@@ -1,4 +1,4 @@
-"""The module (`nn.Module`) that ops, and intervals of critical paths, are for."""
+"""The module (`nn.Module`) of ops and of critical path intervals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def event(
 
 
 def module(name: str, begin: int, end: int) -> dict[str, Any]:
-    """A call of a module on the main thread."""
+    """A module call on the main thread."""
     return event("python_function", f"nn.Module: {name}", 1, begin, end)
 
 
@@ -48,17 +48,17 @@ def op(name: str, begin: int, end: int, tid: int = 1, **args: int) -> dict[str, 
 def ingest(
     database: tracedb.Database, folder: Path, events: list[dict[str, Any]]
 ) -> None:
-    """Put a trace of these events into the database."""
+    """Ingest a trace of these events."""
     file = folder / "a.json"
     file.write_text(json.dumps({"traceEvents": events}))
     database.ingest([file])
 
 
 @pytest.mark.until("graph")
-def test_an_op_is_for_the_innermost_module_that_is_open(
+def test_an_op_belongs_to_the_innermost_open_module(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Modules that begin or end at one time are told apart by which encloses which."""
+    """Of modules that begin or end together, the enclosing one is the outer one."""
     events = [
         op("before", 0, 10),
         module("Net_0", 10, 100),
@@ -80,10 +80,10 @@ def test_an_op_is_for_the_innermost_module_that_is_open(
 
 
 @pytest.mark.until("graph")
-def test_a_backward_op_is_for_the_module_of_its_forward_op(
+def test_a_backward_op_belongs_to_the_module_of_its_forward_op(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Sequence numbers tell; ops within a backward op go with it, others do not."""
+    """They are linked by sequence number; child ops follow, other ops do not."""
     events = [
         module("Net_0", 0, 100),
         module("Linear_0", 10, 30),
@@ -104,7 +104,7 @@ def test_a_backward_op_is_for_the_module_of_its_forward_op(
 
 
 def test_paths_name_op_and_module(database: tracedb.Database, tmp_path: Path) -> None:
-    """GPU work is for the op around its launch; a gap for the module that is open."""
+    """GPU work has the op around its launch; a gap has the module that is open."""
     events = [
         event("user_annotation", "ProfilerStep#1", 1, 0, 100),
         module("Linear_0", 10, 30),
@@ -137,7 +137,7 @@ def test_paths_name_op_and_module(database: tracedb.Database, tmp_path: Path) ->
 
 
 def python_calls(path: str) -> list[dict[str, Any]]:
-    """The Python frames of a corpus file."""
+    """Python function events of a corpus file."""
     with gzip.open(CORPUS / path) as file:
         events = json.load(file)["traceEvents"]
     return [event for event in events if event.get("cat") == "python_function"]
@@ -145,10 +145,10 @@ def python_calls(path: str) -> list[dict[str, Any]]:
 
 @needs_corpus
 @pytest.mark.parametrize("path", WITH_STACKS)
-def test_modules_lie_where_the_profiler_says(
+def test_module_paths_follow_recorded_parents(
     path: str, database_of: DatabaseOf
 ) -> None:
-    """The recorded numbers of frames and of those around them give the same paths."""
+    """Recorded ids of frames and their parents give the same paths."""
     calls = {call["args"]["Python id"]: call for call in python_calls(path)}
     expected = []
     for call in calls.values():
@@ -168,8 +168,10 @@ def test_modules_lie_where_the_profiler_says(
 
 @needs_corpus
 @pytest.mark.parametrize("path", WITH_STACKS)
-def test_ops_lie_in_the_module_around_them(path: str, database_of: DatabaseOf) -> None:
-    """A loop over all module calls finds the same innermost one for each op."""
+def test_the_module_of_an_op_equals_a_plain_loop(
+    path: str, database_of: DatabaseOf
+) -> None:
+    """A loop over all module calls finds the same innermost module for each op."""
     database = database_of(CORPUS / path)
     calls = rows(
         database,

@@ -1,4 +1,4 @@
-"""Ops and calls find the ops that they lie in, whatever memory there is."""
+"""Ops and calls find the op around them, whatever memory there is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FROM range(1, $count + 1) AS event (number)
 """
 
 
-def test_room_for_a_part_of_the_spans_is_enough(tmp_path: Path) -> None:
+def test_nesting_within_little_memory(tmp_path: Path) -> None:
     """Rows of the open transaction are sorted in less memory than they take."""
     count = 1_000_000
     with tracedb.open(tmp_path / "run.duckdb") as database:
@@ -43,7 +43,7 @@ def test_room_for_a_part_of_the_spans_is_enough(tmp_path: Path) -> None:
 
 
 def spans(seed: int) -> list[dict[str, Any]]:
-    """Ops and calls of a few threads, many of which begin, or end, together."""
+    """Ops and calls of a few threads; many begin or end together."""
     rng = random.Random(seed)  # noqa: S311 (repeatable, no secret)
     return [
         {
@@ -62,10 +62,10 @@ def spans(seed: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_slices_of_time_nest_as_one(
+def test_time_slices_do_not_change_nesting(
     monkeypatch: pytest.MonkeyPatch, database: tracedb.Database, seed: int
 ) -> None:
-    """What is open stays so from slice to slice; what begins together is in one."""
+    """Open ops are carried from slice to slice; simultaneous begins share a slice."""
     connection = database.connection
     with registered(connection, "span", pa.Table.from_pylist(spans(seed))):
         connection.execute("INSERT INTO raw.event BY NAME FROM span")

@@ -1,4 +1,4 @@
-"""What a notebook shows of a database: tables and charts, whatever names are in it."""
+"""Notebooks show databases as tables and charts, with any names."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made / "run.duckdb"
 
 
-def test_every_plot_is_of_a_section() -> None:
-    """They have the names of what a report shows."""
+def test_every_plot_has_a_section() -> None:
+    """Plots have the names of a report's sections."""
     assert set(PLOTS) <= {section.name for section in SECTIONS}
 
 
@@ -43,7 +43,7 @@ def test_every_plot_is_of_a_section() -> None:
 def test_plots_have_the_rows_of_their_section(
     database_of: DatabaseOf, name: str
 ) -> None:
-    """Vega-Lite's schema holds, and fields that are drawn are columns."""
+    """Vega-Lite's schema is valid, and drawn fields are columns."""
     database = database_of(GPU)
     section = next(one for one in SECTIONS if one.name == name)
     run = rows(database, "SELECT run_id FROM graph.run_time")[0][0]
@@ -61,7 +61,7 @@ def test_plots_have_the_rows_of_their_section(
 @needs_altair
 @pytest.mark.parametrize("name", ["periods", "path", "kernels"])
 def test_names_cannot_leave_the_script(hostile: Path, name: str) -> None:
-    """Altair writes data into a script as they are: no name ends it."""
+    """Altair embeds data in a script: no name can end it."""
     with tracedb.open(hostile, read_only=True) as database:
         chart = database.plot(name)
         text = chart.to_html()
@@ -72,7 +72,7 @@ def test_names_cannot_leave_the_script(hostile: Path, name: str) -> None:
 
 
 def test_tables_show_names_as_text(hostile: Path) -> None:
-    """A database and a difference are tables in which no name is markup."""
+    """Names are not markup in the tables of a database and of a difference."""
     with tracedb.open(hostile, read_only=True) as database:
         difference = database.diff(step=(1, 1))
         shown = [str(database._repr_html_()), difference._repr_html_()]
@@ -87,27 +87,27 @@ def test_tables_show_names_as_text(hostile: Path) -> None:
 
 
 def test_a_closed_database_has_no_table(ingested: Ingested) -> None:
-    """A notebook then shows that it is a database, and no error."""
+    """A notebook then shows that it is a database, without an error."""
     with tracedb.open(ingested(GPU), read_only=True) as database:
         assert "2,411" in str(database._repr_html_())
     assert database._repr_html_() is None
 
 
-def test_plots_that_are_not_there(database_of: DatabaseOf) -> None:
-    """Another name is an error that lists them; so is another run."""
+def test_unknown_plots_are_an_error(database_of: DatabaseOf) -> None:
+    """The error lists the plots; so it does for an unknown run."""
     with pytest.raises(tracedb.QueryError, match="no plot pie; available: periods, "):
         database_of(GPU).plot("pie")
 
 
 @needs_altair
-def test_runs_that_are_not_there(database_of: DatabaseOf) -> None:
-    """Another run is an error that lists them."""
+def test_unknown_runs_are_an_error(database_of: DatabaseOf) -> None:
+    """The error lists the runs."""
     with pytest.raises(tracedb.QueryError, match="no run 99"):
         database_of(GPU).plot("periods", 99)
 
 
-def test_without_altair_one_line_says_what_to_install(ingested: Ingested) -> None:
-    """A plot needs an extra, and names it."""
+def test_without_altair_one_line_says_how_to_install_it(ingested: Ingested) -> None:
+    """The error names the extra that plots need."""
     program = (
         "import sys; sys.modules['altair'] = None\n"
         "import tracedb\n"
@@ -124,8 +124,8 @@ def test_without_altair_one_line_says_what_to_install(ingested: Ingested) -> Non
     assert done.stdout.strip().endswith("pip install 'tracedb[notebook]'")
 
 
-def test_an_estimate_shows_itself() -> None:
-    """As a table with units; a hostile name does nothing."""
+def test_an_estimate_is_shown_as_a_table() -> None:
+    """It has units, and hostile names do no harm."""
     estimation = pytest.importorskip("tracedb.from_code.estimation")
     memory = pytest.importorskip("tracedb.from_code.memory")
     estimate = estimation.Estimate(

@@ -1,4 +1,4 @@
-"""A lake in an object store is that of a folder; so are traces there. S3 is moto's."""
+"""Lakes and traces in object stores behave like in folders (S3 by moto)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ needs_s3 = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    """An S3 of our own, by the address that environments name it by."""
+    """A local S3, with its address in the environment."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
@@ -59,7 +59,7 @@ def bucket(s3: str, request: pytest.FixtureRequest) -> str:
 
 
 def files(uri: str) -> Any:  # noqa: ANN401 (fsspec has no types)
-    """What is in a store, as fsspec has it."""
+    """The contents of a store, by fsspec."""
     return remote.opened(f"{uri}://x" if "://" not in uri else uri, tracedb.LakeError)[
         0
     ]
@@ -74,13 +74,13 @@ def traces(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_rows_above_raw(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ingests compute next to nothing: for tests of what becomes of files."""
+    """Ingests stop at the raw layer: for tests of files rather than of results."""
     whole = tracedb.ingest.ingest
     monkeypatch.setattr(tracedb.ingest, "ingest", partial(whole, until="raw"))
 
 
 def contents(uri: str) -> dict[str, str]:
-    """The partitions' files with digests of their bytes, without the job's name."""
+    """The partitions' files with digests, without the job's name."""
     fs, root = remote.opened(uri, tracedb.LakeError)
     found = {}
     for path in fs.glob(f"{root}/run=*/rank=*/trace=*/*.parquet"):
@@ -91,7 +91,7 @@ def contents(uri: str) -> dict[str, str]:
 
 
 def invoked(*words: str) -> Result:
-    """What a command says; one line where it fails."""
+    """The output of a command; one line if it fails."""
     done = CliRunner().invoke(command, words)
     if done.exit_code == 2:
         assert (done.stdout, done.stderr.count("\n")) == ("", 1)
@@ -99,8 +99,8 @@ def invoked(*words: str) -> Result:
 
 
 @needs_s3
-def test_a_lake_of_a_store_is_that_of_a_folder(bucket: str, tmp_path: Path) -> None:
-    """From a trace in a store, by another process: same bytes, rows and answers."""
+def test_a_lake_in_a_store_equals_one_in_a_folder(bucket: str, tmp_path: Path) -> None:
+    """Written by another process from a trace in a store: same bytes, rows, answers."""
     name = "run 1/ä%b"
     uri, folder = f"{bucket}/some/lake", tmp_path / "lake"
     files(bucket).put_file(str(RANK), f"{bucket}/traces/{RANK.name}")
@@ -131,8 +131,8 @@ def test_a_lake_of_a_store_is_that_of_a_folder(bucket: str, tmp_path: Path) -> N
 
 @needs_s3
 @pytest.mark.usefixtures("no_rows_above_raw")
-def test_the_same_again_does_nothing(bucket: str, traces: Path) -> None:
-    """A file that has changed takes the place of what it was, which is removed."""
+def test_ingesting_again_does_nothing(bucket: str, traces: Path) -> None:
+    """A changed file replaces its former partition, which is removed."""
     uri = f"{bucket}/lake"
     assert lake.ingest([traces], uri, Here()) == {"new": 2}
     before = files(bucket).find(bucket)
@@ -150,7 +150,7 @@ def test_the_same_again_does_nothing(bucket: str, traces: Path) -> None:
 @needs_s3
 @pytest.mark.usefixtures("no_rows_above_raw")
 def test_traces_of_a_store_go_into_a_database(bucket: str, traces: Path) -> None:
-    """By folder, pattern or name, with an archive's members; names are the URIs."""
+    """By folder, pattern or name, with members of archives; names are URIs."""
     fs = files(bucket)
     fs.put([*map(str, sorted(traces.iterdir()))], [f"{bucket}/job/{n}" for n in "01"])
     for name in "01":
@@ -170,16 +170,16 @@ def test_traces_of_a_store_go_into_a_database(bucket: str, traces: Path) -> None
 
 
 class KilledError(BaseException):
-    """What stands for a kill: nothing cleans up behind it."""
+    """Stands for a kill: nothing is cleaned up."""
 
 
 @needs_s3
 @pytest.mark.usefixtures("no_rows_above_raw")
 @pytest.mark.parametrize("moment", ["half", "whole", "failed"])
-def test_what_was_half_sent_is_never_read(
+def test_incomplete_uploads_are_never_read(
     bucket: str, traces: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A partition counts when the manifest has it; what is left goes after a week."""
+    """A partition counts once it is in the manifest; leftovers go after a week."""
     uri = f"{bucket}/lake"
     lake.ingest([traces / "0.json"], uri, Here())
 
@@ -216,14 +216,14 @@ def test_what_was_half_sent_is_never_read(
 
 @pytest.fixture(params=["folder", pytest.param("s3", marks=needs_s3)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a lake can lie, of each kind."""
+    """A place for a lake, of each kind."""
     if request.param == "folder":
         return str(tmp_path / "lake")
     return f"{request.getfixturevalue('bucket')}/lake"
 
 
-def test_what_storage_promises(place: str, tmp_path: Path) -> None:
-    """The same of a folder and of a store: of two who change a file neither is lost."""
+def test_guarantees_of_storage(place: str, tmp_path: Path) -> None:
+    """Folders and stores alike: of two concurrent changes to a file, none is lost."""
     here, there = storage.storage(place), storage.storage(place)
     assert (here.is_lake(), here.is_free(), here.names("_manifest")) == (
         False,
@@ -271,8 +271,8 @@ def test_what_storage_promises(place: str, tmp_path: Path) -> None:
 
 
 @needs_s3
-def test_what_is_no_longer_there_is_told(bucket: str) -> None:
-    """So that who reads looks into the manifest again."""
+def test_missing_files_are_reported_as_such(bucket: str) -> None:
+    """A reader then reads the manifest again."""
     with pytest.raises(storage.GoneError), storage.Objects(bucket).at_hand(["a"]):
         pass
 
@@ -282,7 +282,7 @@ def test_what_is_no_longer_there_is_told(bucket: str) -> None:
 def test_a_lake_can_be_copied_into_a_store(
     bucket: str, traces: Path, tmp_path: Path
 ) -> None:
-    """It goes on there with the numbers that are given; without them it is refused."""
+    """Its ids continue with the given numbers; without these it is refused."""
     lake.ingest([traces / "0.json"], tmp_path / "lake", Here())
     for path in (tmp_path / "lake").rglob("*.*"):
         if path.is_file():
@@ -300,7 +300,7 @@ def test_a_lake_can_be_copied_into_a_store(
 
 @contextmanager
 def without_caches(patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """File systems are made anew, of what the environment says now."""
+    """File systems are created again, from the current environment."""
     import s3fs
 
     patch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -312,10 +312,10 @@ def without_caches(patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @needs_s3
 @pytest.mark.parametrize("trouble", ["no bucket", "no credentials", "no network"])
-def test_what_a_store_refuses_is_one_line(
+def test_errors_of_a_store_are_one_line(
     s3: str, trouble: str, traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything is done, on writing as on reading; the exit code is 2."""
+    """Before any work, when writing and reading, with exit code 2."""
     uri = f"{s3}://nobody-has-this/lake"
     with without_caches(monkeypatch):
         why = "bucket does not exist"
@@ -339,10 +339,10 @@ def test_what_a_store_refuses_is_one_line(
         assert ("not a lake" if trouble == "no bucket" else why) in done.stderr
 
 
-def test_what_reads_no_store_is_told(
+def test_missing_packages_and_unknown_schemes_are_reported(
     traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A package that is missing, with how to get it; a scheme that nobody knows."""
+    """A missing package, with how to get it; an unknown scheme."""
     for scheme, package, extra in (("s3", "s3fs", "s3"), ("gs", "gcsfs", "gs")):
         monkeypatch.setitem(sys.modules, package, None)
         uri = f"{scheme}://bucket/lake"
@@ -362,8 +362,8 @@ def test_what_reads_no_store_is_told(
 
 @needs_spark
 @needs_s3
-def test_workers_of_spark_send_to_a_store(bucket: str, traces: Path) -> None:
-    """The same bytes as from here; each worker is a process that Java starts."""
+def test_spark_workers_write_to_a_store(bucket: str, traces: Path) -> None:
+    """The bytes equal local ones; each worker is a process started by Java."""
     words = ["lake", "ingest", str(traces), "--run", "job", "--lake", f"{bucket}/lake"]
     python = [sys.executable, "-Im", "tracedb"]
     done = subprocess.run(  # noqa: S603 (our own command)
@@ -381,7 +381,7 @@ def test_workers_of_spark_send_to_a_store(bucket: str, traces: Path) -> None:
 
 @needs_spark
 def test_spark_says_which_stores_it_cannot_read() -> None:
-    """Its own readers are classes of Hadoop's, which are not everywhere."""
+    """Its readers need Hadoop classes, which are not everywhere."""
     from tracedb.lake.spark import spark_reads
 
     with (

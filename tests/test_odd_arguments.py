@@ -1,4 +1,4 @@
-"""Whatever a user gives to the library: rows, or a `TracedbError` with one line."""
+"""Odd arguments to the library give rows, or a `TracedbError` of one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_NUMBERS = (
     *("relation's step", "ask's value", "overheads", "critical path", "slack"),
     "kernels",
 )
-"""What takes a number; a text goes to all others."""
+"""Functions that take a number; the others get text."""
 Call = Callable[[Any, Any], object]
 CALLS: dict[str, Call] = {
     "sql": lambda db, odd: db.sql(odd),
@@ -56,7 +56,7 @@ CALLS: dict[str, Call] = {
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """A database with a trace, open for writing."""
+    """A writable database with a trace."""
     path = tmp_path_factory.mktemp("odd") / "run.duckdb"
     with tracedb.open(path) as opened:
         opened.ingest([SAMPLE])
@@ -70,8 +70,8 @@ def test_odd_arguments(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """None raises what is no error of tracedb's, and the database answers after it."""
-    monkeypatch.chdir(tmp_path)  # Where `.` holds no trace.
+    """No other error is raised, and the database still answers."""
+    monkeypatch.chdir(tmp_path)  # `.` has no trace there
     for odd in NUMBERS if name in OF_NUMBERS else TEXTS:
         try:
             CALLS[name](database, odd)
@@ -94,10 +94,10 @@ def test_odd_arguments(
         ("[a", "not a regular expression"),
     ],
 )
-def test_costly_patterns(
+def test_expensive_patterns_are_refused(
     database: tracedb.Database, tmp_path: Path, pattern: str, why: str
 ) -> None:
-    """A pattern that would take minutes is refused wherever one is given."""
+    """A regular expression that would take minutes is refused everywhere."""
     edit = tracedb.Edit(scenario="a", target="gpu", name=f"/{pattern}/", factor=0.5)
     with pytest.raises(tracedb.ScenarioError, match=why):
         database.scenarios([edit])
@@ -105,7 +105,7 @@ def test_costly_patterns(
         database.ingest([tmp_path], step_mark=pattern)
 
 
-def test_usual_patterns() -> None:
-    """What names are matched by is cheap."""
+def test_usual_patterns_are_cheap() -> None:
+    """Patterns for names run quickly."""
     for pattern in ("(?i).*gemm.*", r"step\[DECODE.*", "(a|b){3}[0-9]{1,4}", r"\d{8}x"):
         assert wrong_pattern(pattern) is None

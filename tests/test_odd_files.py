@@ -1,4 +1,4 @@
-"""Files that users give beside traces: whatever is in one, rows or one line."""
+"""Other input files with any content give rows or one line."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ EDIT = {"target": "gpu", "factor": 0.5}
 
 @cache
 def hardware_database() -> tracedb.Database:
-    """A database without traces, for all files of hardware."""
+    """A database without traces, for all hardware files."""
     return tracedb.open()
 
 
 def read_hardware(path: Path) -> list[str]:
-    """Add a file's devices to those of the data sheets."""
+    """Add a file's devices to the built-in ones."""
     hardware_database().connection.execute("DELETE FROM reference.hardware")
     return hardware_database().add_hardware(path)
 
@@ -68,14 +68,14 @@ READERS: dict[str, tuple[str, Callable[[Path], object], type[Exception]]] = {
     "hardware table": (".csv", read_hardware, HardwareError),
     "scenarios": (".json", read_scenarios, ScenarioError),
 }
-"""What reads each kind of file, and what it raises."""
+"""The reader of each kind of file, and its error."""
 
 
 @pytest.fixture(scope="module")
 def good(
     tmp_path_factory: pytest.TempPathFactory, ingested: Ingested
 ) -> dict[str, Path]:
-    """A file of each kind that is as it should be."""
+    """A valid file of each kind."""
     folder = tmp_path_factory.mktemp("good")
     files = {kind: folder / f"{kind}{READERS[kind][0]}" for kind in READERS}
     overhead_library.learn([ingested(SAMPLE)], files["library"])
@@ -122,7 +122,7 @@ BYTES: dict[str, Callable[[bytes], bytes]] = {
 
 
 def refused(kind: str, path: Path) -> bool:
-    """Whether a file is refused: by its own error, in a line that names it."""
+    """Whether a file is refused, by its own error, in one line that names it."""
     _, read, expected = READERS[kind]
     try:
         read(path)
@@ -136,15 +136,15 @@ def refused(kind: str, path: Path) -> bool:
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_bytes_of_another_kind(
+def test_files_of_another_kind_are_refused(
     good: dict[str, Path], tmp_path: Path, kind: str
 ) -> None:
-    """Each kind of file is told from everything else, however it begins."""
+    """Each kind of file is distinguished from all others, however it begins."""
     assert not refused(kind, good[kind])
     path = tmp_path / f"odd{READERS[kind][0]}"
     for how, change in BYTES.items():
         path.write_bytes(change(good[kind].read_bytes()))
-        # A shorter number at the end of a table is a number.
+        # A truncated number at the end of a table is still a number.
         is_table = (kind, how) == ("hardware table", "without its end")
         assert refused(kind, path) or is_table, how
     loop = tmp_path / f"loop{READERS[kind][0]}"
@@ -154,10 +154,10 @@ def test_bytes_of_another_kind(
 
 
 @pytest.mark.parametrize("kind", ["library", "measurements", "public"])
-def test_one_wrong_bit_changes_no_number(
+def test_a_flipped_bit_changes_no_number(
     good: dict[str, Path], tmp_path: Path, kind: str
 ) -> None:
-    """Checksums tell; what is read all the same is what was written."""
+    """Checksums detect it; what is read anyway equals what was written."""
     suffix, *_ = READERS[kind]
     path, data = tmp_path / f"flipped{suffix}", good[kind].read_bytes()
     whole, found = numbers_of(good[kind], kind), 0
@@ -173,14 +173,14 @@ def test_one_wrong_bit_changes_no_number(
 
 
 def numbers_of(path: Path, kind: str) -> list[tuple[Any, ...]]:
-    """All rows that a file gives."""
+    """All rows of a file."""
     if kind == "library":
         return sorted(map(tuple, map(dict.values, pq.read_table(path).to_pylist())))
     return kernels.read_measurements([path]).frame.drop("file").rows()
 
 
 def columns(size: int) -> dict[str, pa.Array]:
-    """Columns of what no column is for."""
+    """Values of the wrong kind for any column."""
     values: dict[str, Any] = {
         "null": None,
         "a list": [1],
@@ -205,14 +205,14 @@ def columns(size: int) -> dict[str, pa.Array]:
     return made
 
 
-# Columns of which one stands for the others.
+# Columns that stand for the others.
 ALIKE = {"trace_sha256", "run_sha256", "name", "role", "shapes"} | {
     *("step", "position", "ordinal", "ordinal_count", "n", "k", "software", "source")
 }
 
 
 def odd_tables(path: Path) -> Iterator[tuple[str, str, pa.Table]]:
-    """A table with each column replaced, dropped, there twice; and without rows."""
+    """A table with each column replaced, dropped or repeated; and without rows."""
     table = pq.read_table(path)
     yield "", "no rows", table.slice(0, 0)
     yield "", "no columns", table.select([])
@@ -225,7 +225,7 @@ def odd_tables(path: Path) -> Iterator[tuple[str, str, pa.Table]]:
             yield name, what, table.set_column(place, name, column)
 
 
-# Words that a file may have in the place of any others; numbers likewise.
+# Texts and numbers that may replace any others.
 FREE = {
     "library": {"gpu"},
     "measurements": {"device", "software", "source", "op", "dtype"},
@@ -233,10 +233,10 @@ FREE = {
 
 
 @pytest.mark.parametrize("kind", FREE)
-def test_columns_of_another_kind(
+def test_columns_of_another_type(
     good: dict[str, Path], tmp_path: Path, kind: str
 ) -> None:
-    """No column is read as something else than it holds; what is kept can be used."""
+    """No column is misread, and accepted rows can be used."""
     path, kept = tmp_path / "odd.parquet", []
     for name, what, table in odd_tables(good[kind]):
         known = pq.read_schema(good[kind]).metadata
@@ -258,7 +258,7 @@ def test_columns_of_another_kind(
 
 
 def test_rows_without_a_shape_are_counted(tmp_path: Path) -> None:
-    """A size that is missing, negative, too large, or that leaves nothing to do."""
+    """Missing, negative and huge sizes, or sizes without any work."""
     good = measured("convolution", 20).with_row_index("row")
     odd = {0: ("height", None), 1: ("images", 0), 2: ("stride", 0), 3: ("groups", -1)}
     odd |= {4: ("channels_in", 1 << 60)}
@@ -274,8 +274,8 @@ def test_rows_without_a_shape_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", EXAMPLES)
-def test_usual_rows_have_shapes(tmp_path: Path, family: str) -> None:
-    """Of what a microbenchmark writes, no row is dropped, and the order stays."""
+def test_valid_rows_are_kept(tmp_path: Path, family: str) -> None:
+    """No row written by a microbenchmark is dropped, and the order stays."""
     path = tmp_path / "a.parquet"
     frame = measured(family, 20)
     frame.write_parquet(path, metadata={"tracedb.measurements": "1"})
@@ -286,7 +286,7 @@ def test_usual_rows_have_shapes(tmp_path: Path, family: str) -> None:
 
 @pytest.mark.parametrize("field", ["hardware", "kind", "sm_count", "floor_ns"])
 def test_odd_fields_of_hardware(tmp_path: Path, field: str) -> None:
-    """A value of a device is what it should be, or refused with its field."""
+    """A device's values are valid, or the field is refused."""
     path = tmp_path / "odd.json"
     for value in (*ODD_VALUES, b'"\\ud800"', b'"a\\nb"'):
         text = json.dumps([DEVICE | {field: "@"}]).encode()
@@ -314,7 +314,7 @@ def test_odd_fields_of_hardware(tmp_path: Path, field: str) -> None:
     ],
 )
 def test_odd_tables_of_hardware(tmp_path: Path, text: str, said: str) -> None:
-    """Names that are there twice, rows that are too long: one line each."""
+    """Repeated names and long rows give one line each."""
     path = tmp_path / "odd.csv"
     path.write_text(text)
     with pytest.raises(HardwareError, match=said):
@@ -323,7 +323,7 @@ def test_odd_tables_of_hardware(tmp_path: Path, text: str, said: str) -> None:
 
 @pytest.mark.parametrize("field", ["target", "type", "name", "factor", "add_ns"])
 def test_odd_fields_of_scenarios(tmp_path: Path, field: str) -> None:
-    """An edit has what it should have, or is refused with file and place."""
+    """Edits are valid, or refused with file and position."""
     path = tmp_path / "odd.json"
     for value in (*ODD_VALUES, b'"\\ud800"', b'"("', b"1e9", b"1e10"):
         text = json.dumps({"a": [EDIT | {field: "@"}]}).encode()
@@ -335,10 +335,10 @@ def test_odd_fields_of_scenarios(tmp_path: Path, field: str) -> None:
             assert isinstance(edit.name, (str, type(None)))
 
 
-def test_commands_say_one_line(
+def test_commands_report_one_line(
     good: dict[str, Path], tmp_path: Path, ingested: Ingested
 ) -> None:
-    """From the command line: exit code 2 and a line, nothing on stdout, no file."""
+    """Exit code 2 and one line, nothing on stdout, no file."""
     odd, out = tmp_path / "odd.parquet", tmp_path / "out"
     odd.write_bytes(good["library"].read_bytes()[:-20])
     database = str(ingested(SAMPLE))

@@ -1,4 +1,4 @@
-"""Values that are not what they should be are none, and are counted; nothing stops."""
+"""Invalid values become NULL and are counted; nothing stops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _event(number: int, **fields: object) -> Callable[[Trace], None]:
     return lambda trace: trace["traceEvents"][number].update(fields)
 
 
-# What is done to a trace, and what is told of it.
+# How a trace is changed, and what is reported.
 ODD: dict[str, tuple[Callable[[Trace], None], Issues]] = {
     "no JSON": (_op(0, Input_Dims="no"), {"read as none: Input Dims": 1}),
     "half JSON": (_op(0, Input_type="[["), {"read as none: Input type": 1}),
@@ -75,7 +75,7 @@ ODD: dict[str, tuple[Callable[[Trace], None], Issues]] = {
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """A database of a whole trace, and one for each oddity, from one call."""
+    """One ingest of a valid trace and one trace per invalid value."""
     folder = tmp_path_factory.mktemp("odd")
     for name in ("whole", *ODD):
         trace = everything.trace()
@@ -88,8 +88,8 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_what_is_odd_is_none_and_reported(odd: tracedb.Database, name: str) -> None:
-    """With the event where it is met, and no other of its trace is lost."""
+def test_invalid_values_are_null_and_reported(odd: tracedb.Database, name: str) -> None:
+    """The issue names the first event, and no other event is lost."""
     query = f"""
         SELECT kind, occurrences, detail FROM raw.ingest_issue
         INNER JOIN raw.trace USING (trace_id)
@@ -107,7 +107,7 @@ def test_what_is_odd_is_none_and_reported(odd: tracedb.Database, name: str) -> N
     assert known["whole"] - 1 <= known[name] <= known["whole"]
 
 
-def test_a_time_that_is_taken_stays_in_the_event(odd: tracedb.Database) -> None:
+def test_a_time_that_is_used_stays_in_the_event(odd: tracedb.Database) -> None:
     """No field is dropped."""
     query = """
         SELECT ts_ns, dur_ns, other ->> '$.ts', other ->> '$.dur' FROM raw.event
@@ -121,8 +121,8 @@ def test_a_time_that_is_taken_stays_in_the_event(odd: tracedb.Database) -> None:
     assert float(long[3]) == 2.2e15
 
 
-def test_durations_that_add_up_to_years_are_taken(tmp_path: Path) -> None:
-    """Each of them is of a day; all layers add them up."""
+def test_durations_that_sum_to_years_are_accepted(tmp_path: Path) -> None:
+    """Each is a day long; all layers sum them up."""
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1}
     day = 86_400_000_000
     events = [{**event, "ts": n, "dur": day} for n in range(1_000)]
@@ -138,8 +138,8 @@ def test_durations_that_add_up_to_years_are_taken(tmp_path: Path) -> None:
         assert rows(database, "SELECT count(*) FROM staging.op") == [(1_000,)]
 
 
-def test_odd_values_of_every_field_stop_no_layer(tmp_path: Path) -> None:
-    """Any value in any field, and every relation can still be read."""
+def test_odd_values_in_every_field_stop_no_layer(tmp_path: Path) -> None:
+    """With any value in any field, every relation can be read."""
     for source, number in product(("kineto", "et"), range(4)):
         text = mixed_with_odd_values(source, number, share=(0.02, 0.3)[number % 2])
         (tmp_path / f"{source}{number}.json").write_bytes(text)
@@ -150,7 +150,7 @@ def test_odd_values_of_every_field_stop_no_layer(tmp_path: Path) -> None:
 
 
 def _stopped_by(name: str) -> Callable[..., Iterator[str]]:
-    """Compute as always, but stop at an event of a name: a relation that cannot."""
+    """Compute as always, but fail at an event of a given name."""
     compute = catalog.compute
 
     def computing(connection: Any, *args: Any) -> Iterator[str]:  # noqa: ANN401
@@ -162,10 +162,10 @@ def _stopped_by(name: str) -> Callable[..., Iterator[str]]:
     return computing
 
 
-def test_a_file_that_stops_the_others_is_named(
+def test_a_file_that_stops_others_is_named(
     tmp_path: Path, database: tracedb.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the event; nothing is stored, and the others land without it."""
+    """The error also names the event; nothing is stored; the others ingest alone."""
     event = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "dur": 1}
     for path in "abc":
         names = ["one", "two", "odd" if path == "b" else "three", "four"]

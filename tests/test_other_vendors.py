@@ -1,6 +1,6 @@
-"""Other vendors' accelerators: their words for calls, copies, collectives are read.
+"""Other vendors' accelerators: names of calls, copies and collectives are understood.
 
-The same program is written in another vendor's words; every answer must stay the same.
+The same program is written with another vendor's names; every answer has to be equal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Words = dict[str, str]
 
 SEEDS = (1, 2)
 
-# The word for each category and call of CUDA's; `cuda` is what other names begin with.
+# Category and call names for those of CUDA; `cuda` is the prefix of other names.
 VENDORS: dict[str, Words] = {
     "intel": {
         "cuda_runtime": "xpu_runtime",
@@ -88,7 +88,7 @@ VENDORS: dict[str, Words] = {
 
 
 def spoken(event: Event, words: Words) -> Event:
-    """The event in a vendor's words."""
+    """The event with a vendor's names."""
     name = str(event.get("name", ""))
     for old in ("cuda", "nccl:", "ncclDevKernel_"):
         if name.startswith(old) and name not in words and old in words:
@@ -98,7 +98,7 @@ def spoken(event: Event, words: Words) -> Event:
 
 
 def programs(words: Words) -> Iterator[Trace]:
-    """Traces of one and of two ranks, in a vendor's words, or in CUDA's."""
+    """Traces of one and of two ranks, with a vendor's or CUDA's names."""
     for seed in SEEDS:
         program = random_program(
             seed, threads=1 + seed % 2, streams=1 + seed % 3, ranks=1 + seed % 2, ops=12
@@ -130,12 +130,12 @@ ANSWERS = {
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
-    """Every answer about the programs in CUDA's words."""
+    """Every answer for the programs with CUDA's names."""
     return answered({}, tmp_path_factory.mktemp("cuda"))
 
 
 def answered(words: Words, folder: Path) -> dict[str, list[Any]]:
-    """Every answer about the programs in a vendor's words."""
+    """Every answer for the programs with a vendor's names."""
     with ingested(programs(words), folder) as database:
         return {name: rows(database, query) for name, query in ANSWERS.items()}
 
@@ -151,10 +151,10 @@ def ingested(traces: Iterable[Trace], folder: Path) -> Iterator[tracedb.Database
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_another_vendors_words(
+def test_names_of_another_vendor(
     vendor: str, answers: dict[str, list[Any]], tmp_path: Path
 ) -> None:
-    """Calls, waits, edges, collectives and step times are those of CUDA's words."""
+    """Calls, waits, edges, collectives and step times equal those with CUDA's names."""
     found = answered(VENDORS[vendor], tmp_path)
     for name, expected in answers.items():
         assert found[name] == expected, name
@@ -173,8 +173,8 @@ def with_driver_calls(trace: Trace) -> Trace:
 
 
 @pytest.mark.until("graph")
-def test_the_drivers_call_within_launches_nothing_more(tmp_path: Path) -> None:
-    """Work is launched by the runtime's call around it, once."""
+def test_an_inner_driver_call_launches_nothing_more(tmp_path: Path) -> None:
+    """The runtime call around it is the only launch."""
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()
     after.mkdir()
@@ -213,8 +213,8 @@ KERNELS = {
 
 
 @pytest.mark.until("staging")
-def test_kernels_of_communication_by_name(tmp_path: Path) -> None:
-    """Libraries' and those that read other GPUs' memory; not what looks alike."""
+def test_communication_kernels_by_name(tmp_path: Path) -> None:
+    """Kernels of libraries and ones that read other GPUs' memory; not similar names."""
     lane = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "dur": 1}
     events = [lane | {"name": name, "ts": ts} for ts, name in enumerate(KERNELS)]
     query = """

@@ -1,4 +1,4 @@
-"""A library of overheads: what is learnt in some databases predicts in another."""
+"""Overhead libraries: what is learnt in some databases predicts another."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def database(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def library(database: Path, folder: Path) -> Path:
-    """What is learnt from these."""
+    """A library learnt from these."""
     path = folder / "library.parquet"
     overhead_library.learn([database], path)
     return path
@@ -58,7 +58,7 @@ def library(database: Path, folder: Path) -> Path:
 def expected(
     paths: list[Path], method: str, library: Path | None = None
 ) -> list[tuple[object, ...]]:
-    """What the spans of the third trace are expected to last."""
+    """Expected durations of the third trace's spans."""
     with tracedb.open() as opened:
         opened.ingest(paths)
         with simulated(opened.connection, [method], library=library) as connection:
@@ -66,9 +66,7 @@ def expected(
     return found
 
 
-def test_a_library_tells_what_the_traces_themselves_would(
-    folder: Path, library: Path
-) -> None:
+def test_a_library_equals_learning_from_the_traces(folder: Path, library: Path) -> None:
     """Learning from a file equals learning from its runs in one database."""
     together = expected([folder / f"{seed}.json" for seed in (3, 4, 5)], "shared")
     alone = expected([folder / "5.json"], "library", library)
@@ -77,7 +75,7 @@ def test_a_library_tells_what_the_traces_themselves_would(
 
 
 def test_a_trace_does_not_learn_from_itself(database: Path, library: Path) -> None:
-    """What the library has of a trace that is in the database does not count."""
+    """A library's samples of a trace in the database are ignored."""
     with tracedb.open(database, read_only=True) as opened:
         with simulated(opened.connection, ["shared"]) as connection:
             query = "FROM prediction.host_expectation SELECT * EXCLUDE (host_from)"
@@ -87,10 +85,10 @@ def test_a_trace_does_not_learn_from_itself(database: Path, library: Path) -> No
     assert learnt == shared
 
 
-def test_libraries_add_up(
+def test_libraries_can_be_merged(
     database: Path, library: Path, tmp_path: Path, ingested: Ingested
 ) -> None:
-    """A library can be learnt from, and a trace counts once."""
+    """A library can be learnt from, and each trace counts once."""
     other = ingested(SAMPLES / "generated_gpu")
     path = tmp_path / "more.parquet"
     frame = overhead_library.learn([library, database, other, library], path)
@@ -101,10 +99,8 @@ def test_libraries_add_up(
     assert overhead_library.learn([path], path).equals(frame)
 
 
-def test_a_gpu_that_is_not_there_learns_from_all(
-    library: Path, ingested: Ingested
-) -> None:
-    """Overheads are the host's: those of other GPUs are better than none."""
+def test_an_unknown_gpu_learns_from_all(library: Path, ingested: Ingested) -> None:
+    """Overheads depend on the host: those of other GPUs are better than none."""
     with tracedb.open(ingested(SAMPLES / "generated_gpu"), read_only=True) as opened:
         assert set(opened.predict("library", library=library)["method"]) == {"library"}
         with simulated(opened.connection, ["library"], library=library) as connection:
@@ -113,8 +109,8 @@ def test_a_gpu_that_is_not_there_learns_from_all(
     assert count > 100
 
 
-def test_only_overheads_go_into_a_library(library: Path) -> None:
-    """No waits, no idle time, no gap of 200 us and more."""
+def test_a_library_has_overheads_only(library: Path) -> None:
+    """It has no waits, no idle time, and no gap of 200 us or more."""
     query = """
         SELECT DISTINCT type, max(sample_ns) FILTER (type = 'T1') < 200_000
         FROM read_parquet(?) GROUP BY type
@@ -123,10 +119,10 @@ def test_only_overheads_go_into_a_library(library: Path) -> None:
     assert found == {"T1": True, "T2": None, "T3": None, "T4": None, "T5": None}
 
 
-def test_a_library_is_written_whole_or_not_at_all(
+def test_a_library_is_written_atomically(
     library: Path, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If it cannot be moved to its place, the one that was there stays."""
+    """If it cannot be moved into place, the existing file stays."""
     before = library.read_bytes()
 
     def fail(*_: Path) -> None:
@@ -139,8 +135,8 @@ def test_a_library_is_written_whole_or_not_at_all(
     assert not list(library.parent.glob(f".*{os.getpid()}"))
 
 
-def test_only_a_library_is_written_over(database: Path) -> None:
-    """A database that is named as the output stays one."""
+def test_only_a_library_is_overwritten(database: Path) -> None:
+    """A database given as the output stays."""
     before = database.read_bytes()
     with pytest.raises(tracedb.LibraryError, match="exists and is not a library"):
         overhead_library.learn([database], database)
@@ -160,8 +156,8 @@ def test_nothing_to_learn_is_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / "library.parquet").exists()
 
 
-def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
-    """Another Parquet file, another version, no file: one line each."""
+def test_bad_libraries_are_refused(tmp_path: Path) -> None:
+    """Another Parquet file, another version, a missing file: one line each."""
     foreign, old = tmp_path / "foreign.parquet", tmp_path / "old.parquet"
     duckdb.execute(f"COPY (SELECT 1 AS x) TO '{foreign}' (FORMAT parquet)")
     duckdb.execute(
@@ -185,8 +181,8 @@ def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
         overhead_library.check(text)
 
 
-def test_commands_learn_and_predict(database: Path, tmp_path: Path) -> None:
-    """What one command writes the other one reads; both need each other."""
+def test_the_commands_write_and_read_a_library(database: Path, tmp_path: Path) -> None:
+    """One command writes what the other reads; both need the option."""
     path = tmp_path / "library.parquet"
     run = CliRunner().invoke
     done = run(command, ["overheads", "learn", str(database), "-o", str(path)])
@@ -204,12 +200,12 @@ def test_commands_learn_and_predict(database: Path, tmp_path: Path) -> None:
 
 
 def predicted(*words: object) -> Result:
-    """What `tracedb predict` says."""
+    """The output of `tracedb predict`."""
     return CliRunner().invoke(command, ["predict", *map(str, words)])
 
 
-def test_a_library_means_its_method(database: Path, library: Path) -> None:
-    """--library alone is enough; with another method one of the two is too many."""
+def test_a_library_implies_its_method(database: Path, library: Path) -> None:
+    """`--library` is enough; with a different method it is an error."""
     both = predicted(database, "--method", "library", "--library", library)
     assert predicted(database, "--library", library).stdout == both.stdout
     done = predicted(database, "--library", library, "--method", "replay")
@@ -220,10 +216,10 @@ def test_a_library_means_its_method(database: Path, library: Path) -> None:
     assert "absent.parquet: no such file; `tracedb overheads learn`" in done.stderr
 
 
-def test_a_library_of_other_hosts_is_reported(
+def test_a_library_of_other_gpus_is_reported(
     database: Path, library: Path, ingested: Ingested
 ) -> None:
-    """A line names the GPU of the traces, and those that the library knows."""
+    """A line names the traces' GPU and those in the library."""
     assert "several times off" not in predicted(database, "--library", library).stderr
     other = ingested(SAMPLES / "dlrm_cpu" / "dlrm.kineto.json.gz")
     done = predicted(other, "--library", library)
@@ -236,10 +232,10 @@ def test_a_library_of_other_hosts_is_reported(
     )
 
 
-def test_a_library_without_the_run_teaches_nothing(
+def test_a_run_that_learns_nothing_is_reported(
     database: Path, ingested: Ingested
 ) -> None:
-    """Steps that are as measured for want of others are told to be no prediction."""
+    """Steps left as measured, for lack of others, are reported as no prediction."""
     other = ingested(SAMPLES / "dlrm_cpu" / "dlrm.kineto.json.gz")
     done = predicted(other, "--method", "shared")
     assert (
@@ -253,10 +249,10 @@ def test_a_library_without_the_run_teaches_nothing(
     ("method", "elsewhere"),
     [("library", "other runs of this database"), ("other_ranks", "other ranks of")],
 )
-def test_bands_that_are_missing_are_explained(
+def test_missing_bands_are_explained(
     library: Path, ingested: Ingested, method: str, elsewhere: str
 ) -> None:
-    """A band takes steps elsewhere; a person is told where, and what to do."""
+    """A band needs steps elsewhere; the output says which, and what to do."""
     alone = ingested(SAMPLES / "dlrm_cpu" / "dlrm.kineto.json.gz")
     words = ["--library", library] if method == "library" else []
     done = predicted(alone, "--bands", "--method", method, *words)

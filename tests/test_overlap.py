@@ -1,7 +1,7 @@
-"""Work that edits let run beside other, against programs in which it does.
+"""Work that edits overlap with other work, compared with programs that do so.
 
-Loading is done by workers that fetch ahead, and collectives are waited for by what
-takes them: to the nanosecond. `tests/test_reexecution.py` has more programs of both.
+Loading moves to workers that prefetch, and collectives are awaited by their consumers:
+equal to the nanosecond. `tests/test_reexecution.py` has more programs of both.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ COLLECTIVES: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
 
 
 def loading(seed: int, *, recorded: bool) -> Case:
-    """A thread that loads a batch in each of eight steps, for as long as they take."""
+    """A thread that loads one batch in each of eight steps."""
     streams = STREAMS[: 1 + seed % 2]
     weights = Weights(data_wait=1)
     program = random_program(
@@ -79,12 +79,12 @@ def loading(seed: int, *, recorded: bool) -> Case:
 
 
 def loads(ns: int) -> Annotation:
-    """A batch, as PyTorch's loader has it."""
+    """Loading a batch, as PyTorch's loader does it."""
     return Annotation(f"{DATA_PREFIX}#_Single.__next__", (Gap(ns),))
 
 
 def collective(seed: int, *, recorded: bool) -> Case:
-    """Two ranks of a thread each, with collectives among what they do."""
+    """Two ranks with one thread each, and collectives."""
     streams = STREAMS[:2]
     weights = Weights(collective=0.5)
     program = random_program(
@@ -101,7 +101,7 @@ def warm(
     recorded: bool,
     begin: tuple[Action, ...] = (),
 ) -> Case:
-    """The program behind a step that shows all delays, and has something before."""
+    """The program after a step that shows all delays."""
     ranks = []
     for rank in program.ranks:
         (thread,) = rank.threads
@@ -118,17 +118,17 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def predicted(tmp_path_factory: pytest.TempPathFactory) -> Predicted:
-    """What is predicted of all of them."""
+    """Predictions for all of them."""
     changes = FETCHING | COLLECTIVES
     edits = {name: of for name, (_, of) in changes.items()}
     return predict(tmp_path_factory.mktemp("programs"), CASES, edits)
 
 
 @pytest.mark.parametrize("name", [*FETCHING, *COLLECTIVES])
-def test_what_overlaps_is_predicted_to_the_nanosecond(
+def test_overlap_is_predicted_to_the_nanosecond(
     name: str, predicted: Predicted
 ) -> None:
-    """All GPU work, steps and periods; workers wait to be asked, threads for them."""
+    """Workers wait for requests, threads for batches; all GPU ops and steps agree."""
     change_program, _ = (FETCHING | COLLECTIVES)[name]
     differ = 0
     for one in CASES:
@@ -169,8 +169,8 @@ So do those in the linear before it, of what was there then: that waits for noth
 """
 
 
-def test_what_takes_a_tensor_waits_for_it(tmp_path: Path) -> None:
-    """Where an edit names nothing, by the data edges of an execution graph."""
+def test_consumers_of_a_tensor_wait_for_it(tmp_path: Path) -> None:
+    """If the edit names none, data edges of an execution graph give the consumers."""
     weights = Weights(bare=0, memset=4)
     cases = []
     for seed in range(6):

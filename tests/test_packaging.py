@@ -1,4 +1,4 @@
-"""The wheel holds every module of the tree, under one import name, and no other."""
+"""The wheel has every module of the tree under one import name, and no other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDERS: dict[str, str] = SETTINGS["package-dir"]
 
 
 def folder(package: str) -> Path:
-    """Find the folder that pyproject.toml gives to a package."""
+    """The folder that pyproject.toml gives for a package."""
     top = max((top for top in FOLDERS if f"{package}.".startswith(f"{top}.")), key=len)
     below = package.removeprefix(top).strip(".").replace(".", "/")
     return ROOT / FOLDERS[top] / below
@@ -44,7 +44,7 @@ def test_every_package_is_a_regular_one() -> None:
 
 
 def test_every_file_of_the_tree_is_installed() -> None:
-    """What is asked for beside modules is in the wheel, which `.ci/run` installs."""
+    """Data files are in the wheel too, which `.ci/run` installs."""
     missing = [
         file
         for package, top in FOLDERS.items()
@@ -63,12 +63,12 @@ def test_the_wheel_owns_one_import_name() -> None:
 
 @pytest.mark.parametrize("name", tracedb.__all__)
 def test_every_public_name_resolves(name: str) -> None:
-    """A listed name is there, and is the class or function that it is said to be."""
+    """A listed name exists and is the stated class or function."""
     assert callable(getattr(tracedb, name))
 
 
 def test_no_other_name_resolves() -> None:
-    """A name that is not listed is no attribute, private homes included."""
+    """Other names, such as private modules, are no attributes."""
     with pytest.raises(AttributeError, match="no attribute 'open_database'"):
         _ = tracedb.open_database
 

@@ -1,4 +1,4 @@
-"""Execution graphs find the trace of their run, or say why there is none."""
+"""Execution graphs are paired with the trace of their run, or the reason is given."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_names_and_dims_of_dlrm8_are_equal(dlrm8: tracedb.Database) -> None:
             if type_.startswith("Tensor("):
                 assert kineto == graph
                 compared[trace_id] = compared.get(trace_id, 0) + 1
-    # 1,753 with the annotations' arguments; the ops alone have these.
+    # 1,753 with the arguments of annotations; these are of ops alone.
     assert list(compared.values()) == [1753 - annotation_tensors(dlrm8)] * 4
 
 
@@ -72,8 +72,8 @@ def annotation_tensors(database: tracedb.Database) -> int:
     return int(rows(database, query)[0][0])
 
 
-def test_data_edges_join_giver_and_taker(dlrm8: tracedb.Database) -> None:
-    """A data edge leads from an op that gave a tensor to a later one that takes it."""
+def test_data_edges_join_producer_and_consumer(dlrm8: tracedb.Database) -> None:
+    """A data edge leads from an op that writes a tensor to a later reader."""
     query = """
         SELECT count(*), count(*) FILTER (giver.start_ns >= taker.start_ns)
         FROM graph.edge
@@ -97,10 +97,10 @@ def test_data_edges_join_giver_and_taker(dlrm8: tracedb.Database) -> None:
 
 
 @needs_corpus
-def test_an_iteration_that_cannot_be_told_still_gives_shapes(
+def test_an_ambiguous_iteration_still_gives_shapes(
     database: tracedb.Database,
 ) -> None:
-    """One iteration's graph matches 39 of 40 alike: all of these get its shapes."""
+    """A graph of one iteration matches 39 of 40 equal ones: all get its shapes."""
     database.ingest([CORPUS / "param" / "linear"])
     ((paired, reason),) = rows(
         database,
@@ -114,14 +114,14 @@ def test_an_iteration_that_cannot_be_told_still_gives_shapes(
 
 @needs_corpus
 def test_identifiers_pair_an_older_file(database: tracedb.Database) -> None:
-    """In this pair rf_id is External id."""
+    """In this pair, rf_id equals External id."""
     database.ingest([CORPUS / "hta" / "execution_trace"])
     query = "SELECT pairing FROM staging.trace WHERE format = 'et'"
     assert rows(database, query) == [("36 ops by External id",)]
 
 
 def test_identifiers_pair_a_recent_file(database: tracedb.Database) -> None:
-    """A recording of today is paired by Record function id, rank by rank."""
+    """Recent recordings are paired by Record function id, rank by rank."""
     database.ingest([SAMPLES / "ddp_gloo"])
     query = """
         SELECT graph.rank = trace.rank, graph.run_id = trace.run_id, graph.pairing
@@ -151,8 +151,8 @@ def test_a_wrong_pair_is_refused(database: tracedb.Database) -> None:
 
 
 @needs_corpus
-def test_a_demanded_pair_is_there(database: tracedb.Database) -> None:
-    """A graph that is in the database already is asked for, too; none is a mistake."""
+def test_pair_requires_a_pair(database: tracedb.Database) -> None:
+    """`--pair` accepts a graph ingested before; without any graph it is an error."""
     trace, graph = (
         DLRM8 / "kineto" / "worker0.pt.trace.json.gz",
         DLRM8 / "et" / "dlrm_eg_0.json.gz",
@@ -166,10 +166,10 @@ def test_a_demanded_pair_is_there(database: tracedb.Database) -> None:
 
 
 @needs_corpus
-def test_other_ops_of_the_same_process_are_no_pair(
+def test_different_ops_of_the_same_process_are_no_pair(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """The process is right, but one op differs: names decide."""
+    """The process matches, but one op has another name."""
     graph: dict[str, Any] = json.loads(
         gzip.decompress((DLRM8 / "et" / "dlrm_eg_0.json.gz").read_bytes())
     )
@@ -184,7 +184,7 @@ def test_other_ops_of_the_same_process_are_no_pair(
 
 
 @needs_corpus
-def test_files_find_each_other_in_any_order(database: tracedb.Database) -> None:
+def test_the_order_of_files_does_not_matter(database: tracedb.Database) -> None:
     """A graph that comes before its trace is paired when the trace comes."""
     database.ingest([DLRM8 / "et" / "dlrm_eg_2.json.gz"])
     query = "SELECT paired_trace_id FROM staging.trace WHERE format = 'et'"
@@ -199,7 +199,7 @@ def test_files_find_each_other_in_any_order(database: tracedb.Database) -> None:
 def test_a_trace_has_one_execution_graph(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """A second graph of the same run is told that the trace is taken."""
+    """For a second graph of the same run, the issue says that the trace is taken."""
     graph = DLRM8 / "et" / "dlrm_eg_0.json.gz"
     second = json.loads(gzip.decompress(graph.read_bytes())) | {"time": "later"}
     copy = tmp_path / "copy.json"
@@ -215,7 +215,7 @@ def test_a_trace_has_one_execution_graph(
 def test_a_graph_without_ops_is_no_pair(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """An execution graph of the right process that holds nothing is told so."""
+    """An empty graph of the right process is reported."""
     event = {
         "ph": "X",
         "cat": "cpu_op",

@@ -1,4 +1,4 @@
-"""The overhead types tile every step, and each is what its definition says."""
+"""Overhead types tile every step, and each agrees with its definition."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from tracedb.synthetic import step as mark
 
 SEEDS = range(40)
 
-# The truth knows when a thread began to wait for another, a trace only when that worked
-# for it; and it knows the launch's own cost of a blocking copy, a trace the usual one.
+# The truth knows when a thread began to wait for another one; a trace only knows since
+# when that one worked for it. The truth knows a blocking copy's own launch cost, a
+# trace only the typical one.
 MERGED = {"wait_thread": "T1", "idle": "T1", "wait_copy": "T4", "wait_queue": "T4"}
 
 
@@ -53,8 +54,8 @@ def test_steps_are_tiled(corpus: tracedb.Database) -> None:
     assert rows(corpus, gaps) == [(0,)]
 
 
-def test_active_threads_are_all_there(corpus: tracedb.Database) -> None:
-    """Each host thread with an op, a launch or a wait in a step has its partition."""
+def test_each_active_thread_has_a_partition(corpus: tracedb.Database) -> None:
+    """Each host thread with an op, a launch or a wait in a step has one."""
     missing = """
         SELECT DISTINCT step_id, active.thread_id
         FROM staging.step
@@ -73,8 +74,8 @@ def test_active_threads_are_all_there(corpus: tracedb.Database) -> None:
     assert rows(corpus, missing) == []
 
 
-def test_calls_are_accounted_for(corpus: tracedb.Database) -> None:
-    """Launches are T4 and what they wait for; waits are as long as their calls."""
+def test_calls_are_split_into_launch_and_wait(corpus: tracedb.Database) -> None:
+    """Launches are T4 without the time they wait; waits are as long as their calls."""
     query = """
         WITH clipped AS (
             SELECT
@@ -112,7 +113,7 @@ def test_calls_are_accounted_for(corpus: tracedb.Database) -> None:
 
 
 def threads_of_steps(database: tracedb.Database) -> list[tuple[int, int]]:
-    """Step and thread of partitions, of each trace the three with fewest intervals."""
+    """Step and thread of partitions: for each trace the three with fewest intervals."""
     query = """
         SELECT step_id, thread_id FROM overhead.interval
         GROUP BY trace_id, step_id, thread_id
@@ -125,7 +126,7 @@ def threads_of_steps(database: tracedb.Database) -> list[tuple[int, int]]:
 
 
 def sums(database: tracedb.Database, step_id: int, thread_id: int) -> dict[str, int]:
-    """Time per overhead type of a step on a thread."""
+    """Time by overhead type for a step and thread."""
     query = f"""
         SELECT type, sum(end_ns - start_ns)::BIGINT FROM overhead.interval
         WHERE step_id = {step_id} AND thread_id = {thread_id} GROUP BY type
@@ -134,13 +135,13 @@ def sums(database: tracedb.Database, step_id: int, thread_id: int) -> dict[str, 
 
 
 def test_types_equal_a_plain_loop(corpus: tracedb.Database) -> None:
-    """Each type's time is what a loop over all boundaries finds by the definitions."""
+    """Each type's time equals that of a loop over all boundaries."""
     for step, thread in threads_of_steps(corpus):
         assert sums(corpus, step, thread) == partition(corpus, step, thread)
 
 
 def merged(totals: dict[str, int]) -> dict[str, int]:
-    """Totals in the types that a trace can tell as well as the truth."""
+    """Totals by those types that traces and the truth can both distinguish."""
     found: dict[str, int] = defaultdict(int)
     for type_, time in totals.items():
         found[MERGED.get(type_, type_)] += time
@@ -151,7 +152,7 @@ def merged(totals: dict[str, int]) -> dict[str, int]:
 def test_types_equal_the_truth_of_generated_traces(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Generated traces tell the same as the program that they were made from."""
+    """Generated traces agree with the program that they were made from."""
     truths: dict[str, Truth] = {}
     for seed in SEEDS:
         program = random_program(seed, threads=1 + seed % 3, streams=1 + seed % 4)
@@ -191,7 +192,7 @@ LOADERS = (
 
 
 def write_loaded(path: Path, loader: str) -> None:
-    """Write the trace of a step under a range of a loader."""
+    """Write the trace of a step within a data loader range."""
     fetch = Annotation(
         loader,
         (
@@ -209,10 +210,10 @@ def write_loaded(path: Path, loader: str) -> None:
     trace.write(path)
 
 
-def test_all_host_time_under_a_loader_is_loading(
+def test_host_time_within_a_loader_is_data_loading(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Ops and gaps in there are, launches and what is behind the range are not."""
+    """Ops and gaps are included, but not launches and what follows the range."""
     for number, loader in enumerate(LOADERS):
         write_loaded(tmp_path / f"{number}.json", loader)
     database.ingest([tmp_path])
@@ -235,7 +236,7 @@ def test_all_host_time_under_a_loader_is_loading(
 @needs_corpus
 @pytest.mark.parametrize("name", ["resnet50_w0_2021a", "resnet50_w4_2020list"])
 def test_a_real_loader_loads_all_the_time(name: str, database_of: DatabaseOf) -> None:
-    """Data loading takes as long as the ranges of the loader, with their ops."""
+    """Data loading takes as long as the loader's ranges, with their ops."""
     database = database_of(CORPUS / "kineto" / f"{name}.json.gz")
     ((ranges_ns, loading_ns),) = rows(
         database,

@@ -1,4 +1,4 @@
-"""Times of a step: of the host, of the GPU, and its period, measured and predicted."""
+"""Times of a step: host, GPU, and period; measured and predicted."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ METHODS = ("replay", "statistics", "full")
 
 @pytest.fixture(scope="module")
 def ranks(ingested: Ingested) -> Iterator[tracedb.Database]:
-    """A generated job of two GPUs."""
+    """A generated job with two GPUs."""
     path = ingested(SAMPLES / "generated_gpu")
     with tracedb.open(path, read_only=True) as opened:
         yield opened
 
 
 def expected_times(database: tracedb.Database, method: str | None) -> dict[int, Times]:
-    """What a plain loop says, of what was measured or of a method."""
+    """What a plain loop computes, as measured or by a method."""
     if method is None:
         marks = {
             step: (start, end)
@@ -56,7 +56,7 @@ def expected_times(database: tracedb.Database, method: str | None) -> dict[int, 
 def test_three_times_equal_the_plain_loop(
     jobs: str, method: str, request: pytest.FixtureRequest
 ) -> None:
-    """Period, host time and GPU end, measured and predicted, to the nanosecond."""
+    """Period, host time and GPU end agree to the nanosecond, measured and predicted."""
     database = request.getfixturevalue(jobs)
     measured = expected_times(database, None)
     predicted = expected_times(database, method)
@@ -85,10 +85,10 @@ def test_three_times_equal_the_plain_loop(
 
 
 @pytest.mark.parametrize("jobs", ["behind", "generated", "ranks", "dlrm8"])
-def test_periods_add_up_to_the_time_of_all_steps(
+def test_periods_sum_to_the_time_of_all_steps(
     jobs: str, request: pytest.FixtureRequest
 ) -> None:
-    """From the begin of the first mark to when host and GPU are done with all steps."""
+    """They cover the first mark's begin until host and GPU finish all steps."""
     database = request.getfixturevalue(jobs)
     differing = rows(
         database,
@@ -106,7 +106,7 @@ def test_periods_add_up_to_the_time_of_all_steps(
 
 
 def test_a_gpu_behind_sets_the_period(behind: tracedb.Database) -> None:
-    """The mark of a step tells little of its time, where the host does not wait."""
+    """Where the host does not wait, a step's mark says little about its time."""
     found = behind.sql(
         "FROM critical_path.step_time WHERE method = 'replay' AND step > 0"
     )
@@ -116,10 +116,10 @@ def test_a_gpu_behind_sets_the_period(behind: tracedb.Database) -> None:
     assert (found["error_share"].abs() < 0.01).all()
 
 
-def test_where_steps_wait_the_period_is_the_mark(
+def test_where_steps_wait_the_period_equals_the_mark(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Each step waits for its GPU work, and begins when the one before ends."""
+    """Each step waits for its GPU work, and begins when the previous one ends."""
     write_ahead(tmp_path, waits=True)
     database.ingest([tmp_path])
     found = rows(
@@ -134,10 +134,10 @@ def test_where_steps_wait_the_period_is_the_mark(
 
 
 @pytest.mark.parametrize("method", ["replay", "statistics"])
-def test_without_host_time_the_gpu_is_left(
+def test_without_host_time_the_gpu_time_remains(
     behind: tracedb.Database, method: str
 ) -> None:
-    """A server whose host is free still takes as long as its GPU."""
+    """A server with no host time still takes as long as its GPU."""
     free = [
         Edit(scenario="host free", target="host", type=type_, factor=0)
         for type_ in (None, "idle")
@@ -161,10 +161,10 @@ def test_without_host_time_the_gpu_is_left(
     assert (effects["change_share"] <= 0).all()
 
 
-def test_steps_that_are_apart_and_steps_without_gpu_work(
+def test_gaps_between_steps_and_steps_without_gpu_work(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """What lies between two marks is of the period of the later one."""
+    """Time between two marks belongs to the period of the later step."""
     quiet = Op("aten::add", (Gap(50_000),))
     busy = Op("aten::mm", (Gap(5_000), Launch(7, 2 * MS), Gap(5_000)))
     body = (step(3, quiet), Gap(3 * MS), step(9, busy), Gap(MS), step(10, quiet))
@@ -178,9 +178,9 @@ def test_steps_that_are_apart_and_steps_without_gpu_work(
     )
     (_, first, host, gpu_end, _), second, third = found
     assert (first, gpu_end) == (host, None)
-    # The period of the second has the time between them, and ends with its GPU work.
+    # The second period includes the gap between steps, and ends with its GPU work.
     assert second[1] == 3 * MS + second[3]
-    # The third is done before the GPU is done with the second.
+    # The third step ends before the GPU has finished the second.
     assert third[1] == 0
     assert third[3] is None
     assert [row[1] for row in found] == [row[4] for row in found]
@@ -188,7 +188,7 @@ def test_steps_that_are_apart_and_steps_without_gpu_work(
 
 @pytest.mark.parametrize("jobs", ["behind", "generated", "ranks", "dlrm8"])
 def test_a_path_tiles_its_period(jobs: str, request: pytest.FixtureRequest) -> None:
-    """Measured and predicted, a path of a period takes just its time."""
+    """Measured and predicted, the path of a period takes exactly its time."""
     database = request.getfixturevalue(jobs)
     query = """
         SELECT period.variant_id, period.step_id
@@ -208,7 +208,7 @@ def test_a_path_tiles_its_period(jobs: str, request: pytest.FixtureRequest) -> N
         assert rows(asked, query) == []
 
 
-def test_the_path_of_a_period_is_the_gpu_that_bounds_it(
+def test_a_gpu_bound_path_has_kernels_only(
     behind: tracedb.Database,
 ) -> None:
     """Where the GPU runs behind, its kernels are on the path, and the host is not."""

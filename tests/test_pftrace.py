@@ -1,4 +1,4 @@
-"""Perfetto's own format: a run comes back as it was, and PyTorch's traces are read."""
+"""Perfetto's format: exports are read back, and PyTorch's traces are read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAME = (
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A rank in Perfetto's format, with what a method predicts."""
+    """A rank in Perfetto's format, with a method's predictions."""
     path = tmp_path_factory.mktemp("pftrace") / "run.pftrace"
     with tracedb.open() as database:
         database.ingest([RANK])
@@ -41,8 +41,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_it_is_the_same_trace(database_of: DatabaseOf, tmp_path: Path) -> None:
-    """An export that is ingested has the same ops, kernels, flows and paths."""
+def test_an_export_can_be_ingested(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """An ingested export has the same ops, kernels, flows and paths."""
     first = database_of(RANK)
     path = tmp_path / "out.pftrace.gz"
     count = first.export(path, format="pftrace")
@@ -55,8 +55,8 @@ def test_it_is_the_same_trace(database_of: DatabaseOf, tmp_path: Path) -> None:
             assert first.sql(order).equals(second.sql(order)), name
 
 
-def test_perfettos_own_classes_read_it(exported: Path) -> None:
-    """Every slice is closed, within those around it; path and prediction are lanes."""
+def test_perfettos_own_classes_read_an_export(exported: Path) -> None:
+    """Slices are closed and nested; path and prediction have tracks of their own."""
     protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     trace = protos.Trace()
     trace.ParseFromString(exported.read_bytes())
@@ -86,10 +86,10 @@ def test_perfettos_own_classes_read_it(exported: Path) -> None:
     assert {"critical path", "predicted by replay"} <= processes
 
 
-def test_only_exports_are_written_over(
+def test_only_exports_are_overwritten(
     exported: Path, database_of: DatabaseOf, tmp_path: Path
 ) -> None:
-    """A trace of another tool's is never lost to an export."""
+    """Another tool's trace is never overwritten by an export."""
     mine = tmp_path / "mine.pftrace"
     mine.write_bytes(packet(number(8, 1)))
     with pytest.raises(tracedb.ReportError, match="not an export"):
@@ -114,13 +114,13 @@ def event(at: int, kind: int, uuid: int, *parts: bytes) -> bytes:
 
 
 def argument(name: str, value: int | str) -> bytes:
-    """An annotation of an event."""
+    """A debug annotation of an event."""
     held = number(4, value) if isinstance(value, int) else text(6, value)
     return message(4, text(10, name) + held)
 
 
 def interned(kind: int, *names: str) -> bytes:
-    """What numbers from 1 on stand for."""
+    """Interned strings, numbered from 1."""
     entries = (
         message(kind, number(1, iid) + text(2, name))
         for iid, name in enumerate(names, 1)
@@ -129,7 +129,7 @@ def interned(kind: int, *names: str) -> bytes:
 
 
 def monitor() -> bytes:
-    """A trace as PyTorch's monitor writes it: all begins of a kind, then all ends."""
+    """A trace like PyTorch's monitor writes it: all begins of a kind, then all ends."""
     names = interned(2, "aten::mm", "cudaLaunchKernel", "gemm", "ProfilerStep#1")
     stages = b"".join(
         message(24, number(1, iid) + text(2, name))
@@ -161,14 +161,14 @@ def monitor() -> bytes:
 
 
 def read(path: Path) -> list[Row]:
-    """The events that the reader makes of a file, without metadata."""
+    """The events that the reader returns for a file, without metadata."""
     trace = perfetto.read(path)
     found = [row for batch in trace.batches for row in batch.to_pylist()]
     return [row for row in found if row["ph"] != "M"]
 
 
-def test_pytorchs_monitor_is_read(tmp_path: Path) -> None:
-    """Kinds follow from annotations, ends from their place, GPU work from its queue."""
+def test_a_trace_of_pytorchs_monitor(tmp_path: Path) -> None:
+    """Annotations give kinds, positions give ends, and queues give GPU work."""
     path = tmp_path / "torch.pftrace"
     path.write_bytes(gzip.compress(monitor()))
     found = [
@@ -192,8 +192,8 @@ def test_pytorchs_monitor_is_read(tmp_path: Path) -> None:
     assert row == ("gemm", 7, "cudaLaunchKernel", "aten::mm")
 
 
-def test_libkinetos_tracks_are_read(tmp_path: Path) -> None:
-    """Each event on a track of its own below the thread's; arguments are one text."""
+def test_tracks_of_libkineto(tmp_path: Path) -> None:
+    """Each event has its own track below the thread's; arguments are one text."""
     told = (
         argument("metadata", '"External id": 5, "Fwd thread id": 0'),
         argument("correlation_id", 5),
@@ -212,7 +212,7 @@ def test_libkinetos_tracks_are_read(tmp_path: Path) -> None:
 
 
 def test_clocks_defaults_and_compression(tmp_path: Path) -> None:
-    """Times of another clock, the default track, and packets within a packet."""
+    """Times of another clock, the default track, and compressed packets."""
     clocks = message(1, number(1, 6) + number(2, 10_000))
     clocks += message(1, number(1, 64) + number(2, 5) + number(4, 1000) + number(3, 1))
     defaults = number(58, 64) + message(11, number(11, 2))
@@ -232,7 +232,7 @@ def test_clocks_defaults_and_compression(tmp_path: Path) -> None:
 
 
 def nested(depth: int) -> bytes:
-    """An event with an annotation within annotations."""
+    """An event with nested annotations."""
     held = text(10, "a") + number(4, 1)
     for _ in range(depth):
         held = text(10, "a") + message(11, held)
@@ -276,7 +276,7 @@ def test_a_hostile_file_is_one_line(case: str, tmp_path: Path) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_nothing_is_written_of_a_broken_one(tmp_path: Path) -> None:
+def test_a_broken_file_writes_nothing(tmp_path: Path) -> None:
     """Exit code 2, one line, no database."""
     path = tmp_path / "cut.pftrace"
     path.write_bytes(HOSTILE["cut"][0])
@@ -288,7 +288,7 @@ def test_nothing_is_written_of_a_broken_one(tmp_path: Path) -> None:
 
 
 def test_odd_bytes_anywhere(tmp_path: Path) -> None:
-    """A trace with changed bytes gives rows or an error of ours."""
+    """A trace with changed bytes gives rows, or a `TracedbError`."""
     draw, whole = random.Random(0), monitor()  # noqa: S311 (no secret)
     path, outcomes = tmp_path / "odd.pftrace", Counter[str]()
     loop = track(5, 6) + track(6, 5) + event(1, 1, 5) + event(2, 1, 5) + event(0, 2, 5)

@@ -1,4 +1,4 @@
-"""Critical paths and idle time of the simulation, against a plain loop."""
+"""Critical paths and idle time of simulations, compared with a plain loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ON_DEVICE = ("kernel", "memcpy", "memset", "communication")
 
 @pytest.fixture(scope="module")
 def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """A job whose ranks meet in collectives on the CPU."""
+    """A job with collectives on the CPU."""
     with tracedb.open() as opened:
         gloo_job.ingest(tmp_path_factory.mktemp("gloo"), opened, gloo_job.job_of(7))
         yield opened
@@ -35,7 +35,7 @@ def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Databas
 
 @pytest.fixture(scope="module")
 def ranks(ingested: Ingested) -> Iterator[tracedb.Database]:
-    """A generated job of two GPUs."""
+    """A generated job with two GPUs."""
     path = ingested(SAMPLES / "generated_gpu")
     with tracedb.open(path, read_only=True) as opened:
         yield opened
@@ -46,17 +46,17 @@ Tiles = dict[int, list[dict[str, Any]]]
 
 
 class Found(NamedTuple):
-    """What is found of a database, each once for all tests."""
+    """Results for a database, cached for all tests."""
 
     simulated: Callable[[tracedb.Database, str], Simulation]
-    """The plain loop's times, by a method."""
+    """The plain loop's times for a method."""
     intervals: Callable[[tracedb.Database, str], dict[str, Tiles]]
-    """The predicted paths of a scope, by method; within a trace from its begin."""
+    """Predicted paths of a scope, by method; a trace's times start at 0."""
 
 
 @pytest.fixture(scope="module")
 def found() -> Found:
-    """What tests compare; paths are computed by all methods together."""
+    """What tests compare; paths of all methods are computed together."""
     return Found(cache(simulate), cache(_intervals))
 
 
@@ -84,7 +84,7 @@ def _intervals(database: tracedb.Database, scope: str) -> dict[str, Tiles]:
 def spans(
     database: tracedb.Database, simulation: Simulation, scope: str
 ) -> dict[int, tuple[int, int]]:
-    """Begin and end of each path, from the plain loop's times of the steps' spans."""
+    """Begin and end of each path, from the plain loop's step times."""
     if scope == "period":
         times = predicted_periods(database, simulation)
         return {step: (a, b) for step, (a, b, _) in times.items() if b > a}
@@ -112,7 +112,7 @@ def spans(
 def nodes(
     simulation: Simulation, tiles: list[dict[str, Any]], scope: str
 ) -> list[tuple[int, int] | int]:
-    """What the intervals of a path are of, in the plain loop's words."""
+    """The plain loop's nodes of a path's intervals."""
     begun = {
         (span[0], start): span
         for span, (start, end) in simulation.spans.items()
@@ -140,14 +140,14 @@ def nodes(
         ("on_cpu", "run"),
     ],
 )
-def test_what_is_on_a_path_delays_its_end(
+def test_delaying_the_path_delays_its_end(
     jobs: str,
     scope: str,
     method: str,
     found: Found,
     request: pytest.FixtureRequest,
 ) -> None:
-    """A path tiles its time; 7 ns more of anything on it make the end 7 ns later."""
+    """Intervals tile the path; 7 ns more in any node on it delay its end by 7 ns."""
     database = request.getfixturevalue(jobs)
     simulation = found.simulated(database, method)
     paths = found.intervals(database, scope)[method]
@@ -159,10 +159,10 @@ def test_what_is_on_a_path_delays_its_end(
         assert (tiles[0]["start_ns"], tiles[-1]["end_ns"]) == expected[path]
         for tile, following in pairwise(tiles):
             assert tile["start_ns"] < tile["end_ns"] == following["start_ns"]
-        # What the path begins with may have begun before it.
+        # The first interval may have begun before the path.
         on_path[path] = nodes(simulation, tiles[1:], scope)
     for share in (0.3, 0.8):
-        # One path a run: a delay in one step is also one in the next.
+        # A run has one path: a delay in one step shifts the next.
         chosen = {
             tiles[0]["run_id"]: (path, on_path[path][int(share * len(on_path[path]))])
             for path, tiles in paths.items()
@@ -177,10 +177,10 @@ def test_what_is_on_a_path_delays_its_end(
 @pytest.mark.parametrize(
     ("jobs", "scope"), [("ranks", "run"), ("dlrm8", "run"), ("on_cpu", "run")]
 )
-def test_the_path_of_replay_is_the_measured_one(
+def test_the_replayed_path_equals_the_measured_one(
     jobs: str, scope: str, request: pytest.FixtureRequest
 ) -> None:
-    """By kind, the path as replayed has the time that the measured one has."""
+    """By kind, both paths have the same time."""
     database = request.getfixturevalue(jobs)
     path = database.critical_path(scope=scope, summary=True, method="replay")
     assert path.height > 0
@@ -190,7 +190,7 @@ def test_the_path_of_replay_is_the_measured_one(
             assert abs(row["measured_ns"] - row["time_ns"]) < 0.01 * step_ns
 
 
-def test_within_a_rank_the_path_waits_for_the_others(ranks: tracedb.Database) -> None:
+def test_within_a_rank_the_path_waits_for_other_ranks(ranks: tracedb.Database) -> None:
     """A step's path stays in its trace, and has the waits for the other rank."""
     query = """
         SELECT
@@ -209,7 +209,7 @@ def plain_idle(
     simulation: Simulation,
     spans: dict[int, tuple[int, int]],
 ) -> dict[tuple[int, int], int]:
-    """Idle time of each step and device, nanosecond range by range."""
+    """Idle time of each step and device, one elementary interval at a time."""
     devices = rows(
         database, "SELECT trace_id, device FROM staging.device WHERE gpu_op_count > 0"
     )
@@ -232,13 +232,13 @@ def plain_idle(
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("jobs", ["generated", "ranks", "dlrm8"])
-def test_idle_time_is_what_no_work_covers(
+def test_idle_time_is_what_no_gpu_work_covers(
     jobs: str,
     method: str,
     found: Found,
     request: pytest.FixtureRequest,
 ) -> None:
-    """The causes of idle time add up to it, without gap or overlap."""
+    """Causes tile the idle time, without gap or overlap."""
     database = request.getfixturevalue(jobs)
     simulation = found.simulated(database, method)
     expected = plain_idle(database, simulation, spans(database, simulation, "step"))
@@ -264,7 +264,7 @@ def test_idle_time_is_what_no_work_covers(
 
 
 def test_measured_idle_time_is_as_long_as_measured(ranks: tracedb.Database) -> None:
-    """As measured, what is not idle is the busy time of another count."""
+    """As measured, all that is not idle is the separately counted busy time."""
     differing = rows(
         ranks,
         """
@@ -277,16 +277,17 @@ def test_measured_idle_time_is_as_long_as_measured(ranks: tracedb.Database) -> N
     assert rows(ranks, "SELECT count(*) > 0 FROM question.gpu_active") == [(True,)]
 
 
-def test_idle_time_has_the_cause_it_was_made_with(
+def test_idle_time_has_its_known_cause(
     hand_made: tracedb.Database,
 ) -> None:
-    """A device idles through host ops, then a launch delay, then for the step's end."""
+    """The device is idle during host ops, a launch delay, and the end of the step."""
     found = rows(
         hand_made,
         "SELECT kind, idle_ns / 1000 FROM question.idle_cause ORDER BY kind",
     )
-    # Until the launch at 150 us: a gap of 100 us and 50 us of an op. The kernel runs
-    # from 165 to 665 us; behind it the call returns at 670, relu runs 50 us of 330.
+    # Until the launch at 150 us there are a gap of 100 us and 50 us of an op. The
+    # kernel runs from 165 to 665 us. The call returns at 670; relu then runs 50 of 330
+    # us.
     assert found == [
         ("host_gap", 100.0 + 280.0),
         ("host_op", 50.0 + 50.0),
@@ -297,7 +298,7 @@ def test_idle_time_has_the_cause_it_was_made_with(
 
 @pytest.fixture(scope="module")
 def hand_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """A step of 1 ms: an op that launches a kernel of 500 us, which is awaited."""
+    """A step of 1 ms: an op that launches a kernel of 500 us, and a wait for it."""
     path = tmp_path_factory.mktemp("hand_made") / "trace.json"
     path.write_text(HAND_MADE)
     with tracedb.open() as database:
@@ -321,7 +322,7 @@ HAND_MADE = """{"traceEvents": [
 ]}"""
 
 
-def test_all_relations_answer_for_a_scenario(ranks: tracedb.Database) -> None:
+def test_all_relations_cover_a_scenario(ranks: tracedb.Database) -> None:
     """Beside the baseline a scenario has its own path and idle time, in its block."""
     slow = Edit(scenario="slow", target="gpu", type="kernel", factor=3)
     known = ranks.sql("FROM prediction.variant").height
@@ -340,12 +341,12 @@ def test_all_relations_answer_for_a_scenario(ranks: tracedb.Database) -> None:
     assert ranks.sql("FROM prediction.variant").height == known
 
 
-def test_a_plain_query_is_of_what_was_measured(
+def test_a_plain_query_reads_what_was_measured(
     ranks: tracedb.Database, ingested: Ingested
 ) -> None:
-    """Paths count nothing twice, in any client; what is asked for stands beside."""
+    """Any client counts paths once; variants are separate rows when asked for."""
     path = ingested(SAMPLES / "generated_gpu")
-    # Any client: no variables, no module of tracedb's.
+    # Any client: no variables, no functions from Python.
     with duckdb.connect(str(path), read_only=True) as client:
         for name in ("path", "hop", "interval", "interval_op"):
             query = f"SELECT DISTINCT variant_id FROM critical_path.{name}"
@@ -366,10 +367,8 @@ VARIANTS = "INNER JOIN prediction.variant USING (variant_id) ORDER BY variant_id
 
 
 @pytest.mark.parametrize("jobs", ["generated", "ranks"])
-def test_hops_lead_from_the_end_to_the_begin(
-    jobs: str, request: pytest.FixtureRequest
-) -> None:
-    """The first ends with the path, each later one no later than the one before."""
+def test_hops_lead_from_end_to_begin(jobs: str, request: pytest.FixtureRequest) -> None:
+    """The first ends with the path, each later one no later than the previous."""
     database = request.getfixturevalue(jobs)
     query = """
         SELECT
@@ -391,10 +390,10 @@ def test_hops_lead_from_the_end_to_the_begin(
             assert later[3:] == (True, True)
 
 
-def test_a_path_as_predicted_on_the_command_line(
+def test_predicted_paths_on_the_command_line(
     tmp_path: Path, ingested: Ingested
 ) -> None:
-    """`critical-path` and `sql` take methods and scenarios; the baseline is beside."""
+    """`critical-path` and `sql` accept methods and scenarios, beside the baseline."""
     path, scenario = ingested(SAMPLES / "generated_gpu"), tmp_path / "slow.json"
     scenario.write_text('{"slow": [{"target": "gpu", "factor": 2}]}')
     runner = CliRunner()
@@ -420,12 +419,12 @@ def test_a_path_as_predicted_on_the_command_line(
 
 
 @pytest.mark.parametrize("jobs", ["generated", "dlrm8"])
-def test_every_node_has_its_time(
+def test_every_node_has_a_time(
     jobs: str,
     found: Found,
     request: pytest.FixtureRequest,
 ) -> None:
-    """Calls begin with their spans as the plain loop has them; ops lie in others."""
+    """Calls begin with their spans in the plain loop; ops enclose their calls."""
     database = request.getfixturevalue(jobs)
     simulation = found.simulated(database, "statistics")
     times = {

@@ -1,4 +1,4 @@
-"""A training loop is recorded into a database: `tracedb.profile`, `tracedb record`."""
+"""Recording a training loop into a database: `tracedb.profile`, `tracedb record`."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ sys.exit(int(sys.argv[2]))
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the tests run under, a process is no rank of a job."""
+    """Unset variables that would make this process a rank."""
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
 
 
 def train(steps: int, end_step: Callable[[], object] = lambda: None) -> Any:  # noqa: ANN401 (an optimizer)
-    """Train one weight so many steps."""
+    """Train one weight for some steps."""
     weight = torch.ones(4, requires_grad=True)
     optimizer = torch.optim.SGD([weight])
     for _ in range(steps):
@@ -58,7 +58,7 @@ def record(*words: object) -> click.testing.Result:
 def test_ranks_become_one_run_with_their_graphs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rank 1 leaves its files, rank 0 ingests all; the traces are removed then."""
+    """Rank 1 leaves its files, and rank 0 ingests all; then traces are removed."""
     path = tmp_path / "new" / "run.duckdb"
     for rank in (1, 0):
         monkeypatch.setenv("RANK", str(rank))
@@ -78,8 +78,8 @@ def test_ranks_become_one_run_with_their_graphs(
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_optimizers_end_steps_until_the_loop_does(tmp_path: Path) -> None:
-    """The first one is found, and left as it was; `step` takes over from it."""
+def test_optimizers_mark_steps_until_the_loop_does(tmp_path: Path) -> None:
+    """The first optimizer is hooked and restored; `prof.step()` takes over."""
     with Loop(tmp_path, Plan(warmup=1, steps=2)) as loop:
         optimizer = train(3)
         assert loop.ended_steps == 2
@@ -91,10 +91,10 @@ def test_optimizers_end_steps_until_the_loop_does(tmp_path: Path) -> None:
     assert [file.name for file in loop.files] == ["recording.kineto.json"]
 
 
-def test_a_script_is_recorded_as_it_is(
+def test_a_script_is_recorded_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has its arguments and exit code; what was recorded before it failed stays."""
+    """It gets its arguments and exit code; what was recorded before a failure stays."""
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     script, path = tmp_path / "train.py", tmp_path / "run.duckdb"
@@ -110,7 +110,7 @@ def test_a_script_is_recorded_as_it_is(
 
 
 @pytest.mark.parametrize(("steps", "code", "exit_code"), [(1, 0, 2), (1, 3, 3)])
-def test_nothing_recorded_is_one_line(
+def test_an_empty_recording_is_one_line(
     tmp_path: Path, steps: int, code: int, exit_code: int
 ) -> None:
     """A script that ends too early leaves no database; its own failure comes first."""
@@ -122,8 +122,8 @@ def test_nothing_recorded_is_one_line(
     assert [file.name for file in tmp_path.iterdir()] == ["train.py"]
 
 
-def test_a_script_that_raises_is_told_as_python_does(tmp_path: Path) -> None:
-    """With its traceback, and exit code 1."""
+def test_an_exception_of_the_script_is_shown(tmp_path: Path) -> None:
+    """It has its traceback, and exit code 1."""
     script = tmp_path / "train.py"
     script.write_text("1 / 0")
     done = record(script, "-o", tmp_path / "run.duckdb")
@@ -131,10 +131,10 @@ def test_a_script_that_raises_is_told_as_python_does(tmp_path: Path) -> None:
     assert not (tmp_path / "run.duckdb").exists()
 
 
-def test_what_is_missing_is_told(
+def test_missing_steps_and_ranks_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fewer steps than planned, and a rank that never comes; the rest is ingested."""
+    """Fewer steps than planned, or a missing rank; the rest is ingested."""
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     lines: list[str] = []
@@ -152,10 +152,10 @@ def test_what_is_missing_is_told(
     assert path.exists()
 
 
-def test_what_cannot_be_recorded_is_told_before_anything_runs(
+def test_bad_arguments_are_reported_before_the_script_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is no database, numbers that make no sense, no PyTorch, no script."""
+    """A file that is no database, impossible numbers, no PyTorch, no script."""
     (tmp_path / "text").write_text("nothing of tracedb's")
     with pytest.raises(tracedb.DatabaseError), tracedb.profile(tmp_path / "text"):
         pytest.fail("the loop ran")

@@ -1,4 +1,4 @@
-"""Public measurements as their projects publish them: small files of the same forms."""
+"""Published measurements in their original formats: small files of the same form."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ MESSAGE = {
 
 
 def stats(place: str, median: float) -> dict[str, float]:
-    """The times of a place [ms], as Vidur names them."""
+    """[ms] The statistics of a measurement, with Vidur's column names."""
     parts = {"min": 0.9, "max": 1.2, "mean": 1.01, "median": 1.0, "std": 0.1}
     return {f"time_stats.{place}.{n}": median * by for n, by in parts.items()}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A file of one row, and the measurements that it holds."""
+    """A file of one row, and its expected measurements."""
 
     path: str
     row: dict[str, Any]
@@ -193,7 +193,7 @@ CASES = {
         {"OPName": "addu", "Latency": 0.5, "Device": "T4", "B": 2, "H": 64},
         [{"family": "elementwise", "op": "add", "elements": 128, "inputs": 1}],
     ),
-    # A real row, on two workers: vidur@7d475133, Llama-2-7b on an A100.
+    # A real row, with two workers: vidur@7d475133, Llama-2-7b on an A100.
     "Vidur compute": Case(
         "compute/a100/meta-llama/Llama-2-7b-hf/mlp.csv",
         MODEL
@@ -276,7 +276,7 @@ def write(folder: Path, path: str, row: dict[str, Any]) -> Path:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_published_row_is_read(name: str, tmp_path: Path) -> None:
-    """Times in nanoseconds, sizes, the GPU, and which library it was."""
+    """Times in nanoseconds, sizes, GPU and library."""
     case = CASES[name]
     found = kernels.read_measurements([write(tmp_path, case.path, case.row)]).frame
     rows = found.rows(named=True)
@@ -287,7 +287,7 @@ def test_a_published_row_is_read(name: str, tmp_path: Path) -> None:
 
 
 def test_every_format_has_a_case_and_a_licence() -> None:
-    """Each row of a case is of another format, and all are met."""
+    """Each case is of another format, and all formats are covered."""
     met = set()
     for case in CASES.values():
         columns = [*case.row]
@@ -301,8 +301,8 @@ def test_every_format_has_a_case_and_a_licence() -> None:
     assert {one.project for one in PUBLISHED} <= {*LICENCES}
 
 
-def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    """Each keeps its own checksum and its own rows."""
+def test_files_of_one_name_are_kept_apart(tmp_path: Path) -> None:
+    """Each has its own checksum and rows."""
     case = CASES["aiconfigurator gemm"]
     for version, ms in (("1", 0.5), ("2", 0.25)):
         row = case.row | {"version": version, "latency": ms}
@@ -323,7 +323,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("why", WRONG)
 def test_wrong_rows_are_dropped_and_counted(why: str, tmp_path: Path) -> None:
-    """A good row is kept beside it."""
+    """A good row in the same file is kept."""
     row = CASES["aiconfigurator gemm"].row
     path = tmp_path / "gemm_perf.parquet"
     pl.DataFrame([row, {**row, **WRONG[why]}]).write_parquet(path)
@@ -344,7 +344,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("why", REFUSED)
 def test_wrong_files_are_refused_in_a_line(why: str, tmp_path: Path) -> None:
-    """It names the file, and what is wrong."""
+    """The error names the file and the reason."""
     name, change = REFUSED[why]
     row = {**CASES["aiconfigurator gemm"].row, **change}
     row = {column: value for column, value in row.items() if value is not None}
@@ -364,15 +364,15 @@ TEXTS = {
 
 @pytest.mark.parametrize("why", TEXTS)
 def test_files_without_rows_are_refused(why: str, tmp_path: Path) -> None:
-    """A pointer says how to fetch the file."""
+    """For a Git LFS pointer, the error says how to fetch the file."""
     path = tmp_path / "gemm_train.csv"
     path.write_text(TEXTS[why])
     with pytest.raises(MeasurementError, match=why):
         kernels.read_measurements([path])
 
 
-def test_a_gpu_that_nothing_names_is_asked_for(tmp_path: Path) -> None:
-    """A file that was taken out of its folders does not tell which GPU it is of."""
+def test_an_unnamed_gpu_is_an_error(tmp_path: Path) -> None:
+    """A file moved out of its folder does not show its GPU."""
     path = write(tmp_path, "mlp.csv", CASES["Vidur compute"].row)
     with pytest.raises(MeasurementError, match="keep the folders of the data set"):
         kernels.read_measurements([path])

@@ -1,4 +1,4 @@
-"""Worked examples run, and their answers are as the pages say."""
+"""Worked examples run and give the answers on the pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracedb.cli.main import tracedb as command
 
 PAGES = ("questions", "tutorial")
 MOST_LINES = 12
-# A question, its block, and its answer, which a new question does not have yet.
+# A question, its command, and its answer, which a new question lacks at first.
 EXAMPLE = re.compile(
     r"^## (?P<question>[^\n]+\?)\n(?P<words>.*?)"
     r"```(?P<kind>sql)?\n(?P<asked>.*?)\n```\n"
@@ -40,7 +40,7 @@ EXAMPLES = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
-    """A folder with the databases that the page asks."""
+    """A folder with the databases used by the page."""
     made = tmp_path_factory.mktemp("questions")
     shutil.copy(ingested(SAMPLES / "generated_gpu"), made / "run.duckdb")
     shutil.copy(ingested(SAMPLES / "loop_cpu"), made / "loop.duckdb")
@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path
 
 
 def answer(example: re.Match[str]) -> str:
-    """The first lines of what a block gives, as a person sees it."""
+    """The first lines of a command's output, as in a terminal."""
     words = ["sql", "run.duckdb", example["asked"]]
     if not example["kind"]:
         words = shlex.split(example["asked"])[1:]
@@ -63,7 +63,7 @@ def answer(example: re.Match[str]) -> str:
 
 
 def find(asked: Asked) -> re.Match[str]:
-    """The example of a question, as its page has it now."""
+    """The example of a question, from the page's current text."""
     name, question = asked
     return next(
         match
@@ -79,7 +79,7 @@ def test_example(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """An example gives the answer that stands below it."""
+    """An example gives the answer below it."""
     monkeypatch.chdir(folder)
     found = answer(find(asked))
     if request.config.getoption("--update-answers"):
@@ -91,7 +91,7 @@ def test_example(
 
 
 def test_every_question_is_an_example() -> None:
-    """No heading of a page is without a block that is run."""
+    """Each heading of a page has a command that is run."""
     headings = [
         (name, heading)
         for name in PAGES

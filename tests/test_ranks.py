@@ -1,4 +1,4 @@
-"""Collectives of several ranks are matched, and their clocks and waits found."""
+"""Collectives are matched across ranks; clocks and waits follow from that."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Hop = tuple[int | None, int | None, int, str]
 
 @cache
 def job() -> list[GeneratedTrace]:
-    """Four ranks that do not arrive together."""
+    """Four ranks that arrive at different times."""
     return execute(training_job(3, ranks=RANKS, steps=3), Delays(jitter=0.3), 3)
 
 
 def collectives(trace: GeneratedTrace) -> list[Kernel]:
-    """The collectives of a rank, in the order of their launches."""
+    """The collectives of a rank, in launch order."""
     found = [k for k in trace.truth.kernels if k.name.startswith("nccl")]
     return sorted(found, key=lambda kernel: kernel.launch)
 
 
 def expected() -> dict[tuple[int, int], tuple[int, int, int, int]]:
-    """By rank and correlation: number, last rank, waiting, moving."""
+    """By rank and correlation: number, last rank, waiting time, moving time."""
     found = {}
     for number, together in enumerate(zip(*map(collectives, job()), strict=True), 1):
         last = max(range(RANKS), key=lambda rank: together[rank].start_ns)
@@ -57,7 +57,7 @@ MATCHED = """
 def matched(
     database: tracedb.Database,
 ) -> dict[tuple[int, int], tuple[int, int, int, int]]:
-    """What the database says of each collective; no rank is absent."""
+    """The same from the database; no rank is absent."""
     found = rows(database, MATCHED)
     assert {row[6] for row in found} == {0}
     return {(row[0], row[1]): tuple(row[2:6]) for row in found}
@@ -68,7 +68,7 @@ def ingest(
     database: tracedb.Database,
     change: Callable[[int, Document], None] = lambda _rank, _document: None,
 ) -> None:
-    """Put the job's ranks into a database, each after a change to its file."""
+    """Ingest the job's ranks, each after a change to its file."""
     for rank, trace in enumerate(job()):
         document = json.loads(trace.json_text())
         change(rank, document)
@@ -78,7 +78,7 @@ def ingest(
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """The job's ranks as they are."""
+    """The unchanged job."""
     with tracedb.open() as database:
         ingest(tmp_path_factory.mktemp("ranks"), database)
         yield database
@@ -86,7 +86,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database
 
 @pytest.mark.parametrize("scope", ["period", "run"])
 def test_answers_of_one_rank(ranks: tracedb.Database, scope: str) -> None:
-    """The rows of a rank alone, of a path over all ranks what lies in it."""
+    """Options select a rank's rows; of a run's path, the part on that rank."""
     for ask in (partial(ranks.critical_path, 2, scope=scope), ranks.slack):
         every = ask()
         of_each = [ask(rank=rank) for rank in range(RANKS)]
@@ -97,7 +97,7 @@ def test_answers_of_one_rank(ranks: tracedb.Database, scope: str) -> None:
 
 @pytest.fixture(scope="module")
 def ahead(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """The job's ranks, the clock of each 7 ms ahead of the one before."""
+    """The job's ranks, each clock 7 ms ahead of the previous one."""
 
     def move(rank: int, document: Document) -> None:
         document["baseTimeNanoseconds"] += 7_000_000 * rank
@@ -108,14 +108,14 @@ def ahead(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database
 
 
 def test_each_rank_waits_for_the_last(ranks: tracedb.Database) -> None:
-    """Numbers, last ranks and waits are those of the truth."""
+    """Numbers, last ranks and waits equal the truth."""
     assert len(expected()) >= 10 * RANKS
     assert len({last for _, last, _, _ in expected().values()}) > 1
     assert matched(ranks) == expected()
 
 
 def test_clocks_that_differ_are_aligned(ahead: tracedb.Database) -> None:
-    """A host whose clock is ahead changes neither waits nor last ranks."""
+    """A clock that is ahead changes neither waits nor last ranks."""
     query = "SELECT offset_ns, uncertainty_ns FROM graph.clock ORDER BY trace_id"
     assert rows(ahead, query) == [(7_000_000 * rank, 0) for rank in range(RANKS)]
     assert matched(ahead) == expected()
@@ -123,10 +123,10 @@ def test_clocks_that_differ_are_aligned(ahead: tracedb.Database) -> None:
 
 @pytest.mark.until("graph")
 @pytest.mark.parametrize("is_numbered", [False, True])
-def test_recordings_may_begin_later(
+def test_recordings_that_begin_later(
     tmp_path: Path, database: tracedb.Database, *, is_numbered: bool
 ) -> None:
-    """A rank whose recording lacks the first collectives is matched by the others."""
+    """A rank without the first collectives is still matched."""
     first = {kernel.correlation: n for n, kernel in enumerate(collectives(job()[2]))}
     numbers = [
         {k.correlation: number for number, k in enumerate(collectives(trace), 100)}
@@ -158,12 +158,12 @@ def test_recordings_may_begin_later(
 def matched_of_present(
     database: tracedb.Database,
 ) -> dict[tuple[int, int], tuple[int, int, int, int]]:
-    """What the database says of each collective."""
+    """The same from the database, if ranks may be absent."""
     return {(r[0], r[1]): tuple(r[2:6]) for r in rows(database, MATCHED)}
 
 
 def collective(begin: float, end: float, **args: object) -> Document:
-    """A kernel of a group of two ranks that are not told apart by their sizes."""
+    """A kernel of a group of two ranks; sizes do not distinguish collectives."""
     name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
     reported = {"Collective name": "allreduce", "In msg nelems": 64, "Group size": 2}
     lane = {"device": 0, "stream": 7, "Process Group Name": "0"}
@@ -174,17 +174,17 @@ def collective(begin: float, end: float, **args: object) -> Document:
 def ingest_ranks(
     folder: Path, database: tracedb.Database, *ranks: list[Document]
 ) -> None:
-    """Put hand-made ranks of one job into a database."""
+    """Ingest hand-made ranks of one job."""
     for rank, events in enumerate(ranks):
         document = {"traceEvents": events}
         (folder / f"rank{rank}.json").write_text(json.dumps(document))
     database.ingest([folder], run="job")
 
 
-def test_ends_that_disagree_are_no_match(
+def test_contradictory_orders_are_not_matched(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Two ranks run two collectives in different order; no walk goes in circles."""
+    """Two ranks run two collectives in opposite order; no loop is endless."""
     regular = [collective(begin, begin + 10) for begin in (0, 100, 200, 300)]
     one = [collective(1_000, 2_000, **{"Process Group Name": "a"})]
     one += [collective(2_000, 2_500, **{"Process Group Name": "b"})]
@@ -197,10 +197,8 @@ def test_ends_that_disagree_are_no_match(
 
 
 @pytest.mark.until("graph")
-def test_a_number_that_is_there_again_is_none(
-    tmp_path: Path, database: tracedb.Database
-) -> None:
-    """Coalesced collectives share their number; their order tells them apart."""
+def test_repeated_sequence_numbers(tmp_path: Path, database: tracedb.Database) -> None:
+    """Coalesced collectives share a sequence number and are matched by order."""
     ranks = [
         [
             collective(100 * n + rank, 100 * n + 10 + n % 3, Seq=n // 3)
@@ -214,10 +212,8 @@ def test_a_number_that_is_there_again_is_none(
 
 
 @pytest.mark.until("graph")
-def test_groups_of_one_name_and_other_ranks_are_others(
-    tmp_path: Path, database: tracedb.Database
-) -> None:
-    """Ranks 0 and 1, and 2 and 3, are each a group of the name 0."""
+def test_groups_with_the_same_name(tmp_path: Path, database: tracedb.Database) -> None:
+    """Ranks 0 and 1, and 2 and 3, each have a group named 0."""
     ranks = []
     for rank in range(4):
         group = {"Process Group Ranks": "[0, 1]" if rank < 2 else "[2, 3]"}
@@ -233,10 +229,10 @@ def test_groups_of_one_name_and_other_ranks_are_others(
 
 
 @pytest.mark.until("graph")
-def test_what_fits_in_several_ways_is_called_ambiguous(
+def test_ambiguous_matches_are_reported(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Collectives that are all alike, and regular: clocks could differ by a period."""
+    """Regular, equal collectives: clocks could differ by a multiple of the period."""
     one = [collective(100 * n, 100 * n + 50) for n in range(40)]
     other = [collective(100 * n + 3, 100 * n + 50) for n in range(40)]
     ingest_ranks(tmp_path, database, one, other)
@@ -245,10 +241,8 @@ def test_what_fits_in_several_ways_is_called_ambiguous(
 
 
 @pytest.mark.until("graph")
-def test_one_rank_alone_has_nobody_to_wait_for(
-    tmp_path: Path, database: tracedb.Database
-) -> None:
-    """Without other ranks nothing is matched, and nothing is claimed."""
+def test_a_single_rank_has_no_waits(tmp_path: Path, database: tracedb.Database) -> None:
+    """Without other ranks, nothing is matched."""
     job()[0].write(tmp_path / "rank0.json")
     database.ingest([tmp_path])
     assert rows(database, "SELECT count(*) FROM graph.collective") == [(0,)]
@@ -263,8 +257,8 @@ def dlrm8(dlrm8_alone: Path) -> Iterator[tracedb.Database]:
 
 
 @needs_corpus
-def test_real_ranks_match_in_full(dlrm8: tracedb.Database) -> None:
-    """Every collective is on all four ranks, and ends within microseconds there."""
+def test_real_ranks_are_matched_completely(dlrm8: tracedb.Database) -> None:
+    """Every collective is on all four ranks, and ends there within microseconds."""
     query = """
         SELECT number, any_value(collective.kind), count(DISTINCT collective.trace_id),
             max(present_count), max(end_ns) - min(end_ns),
@@ -292,10 +286,10 @@ def test_real_ranks_match_in_full(dlrm8: tracedb.Database) -> None:
 
 
 @needs_corpus
-def test_waiting_for_absent_ranks_is_recognised_by_size(
+def test_waits_for_absent_ranks_are_recognised_by_size(
     dlrm8: tracedb.Database,
 ) -> None:
-    """An exchange of 24 elements for 500 us had waited: one of 6144 took 10."""
+    """24 elements took 500 us, so that was a wait: 6144 elements took 10 us."""
     query = """
         SELECT element_count, min(absent_waiting_ns), max(moving_ns)
         FROM graph.collective WHERE kind = 'all_to_all' AND element_count = 24
@@ -308,7 +302,7 @@ def test_waiting_for_absent_ranks_is_recognised_by_size(
 
 @needs_corpus
 def test_the_path_of_the_run_goes_to_the_last_rank(dlrm8: tracedb.Database) -> None:
-    """Where it leaves a rank, it goes on at the collective's last arrival."""
+    """A path that leaves a rank continues at the collective's last arrival."""
     query = """
         WITH hop AS (
             SELECT *, lag(gpu_op_id) OVER (ORDER BY hop) AS left_gpu_op_id
@@ -328,11 +322,11 @@ def test_the_path_of_the_run_goes_to_the_last_rank(dlrm8: tracedb.Database) -> N
     assert rows(dlrm8, query)[0][0] >= 2
 
 
-# What a path is made of, once more as a plain loop
+# Paths, by a plain loop
 
 
 def walked(database: tracedb.Database, path: tuple[Any, ...]) -> list[Hop]:
-    """The hops of a path, found one after another from its end."""
+    """The hops of a path, followed backwards from its end."""
     scope, _, trace_id, begin, end, thread, kernel, shift = path
     causes = {
         (t, m): tuple(rest)
@@ -353,7 +347,7 @@ def walked(database: tracedb.Database, path: tuple[Any, ...]) -> list[Hop]:
         assert (t, resume_id) in causes
 
     def before(thread_id: int, time: int) -> int | None:
-        """The last resume_id of a thread up to a time."""
+        """A thread's last resume_id up to a time."""
         earlier = [pair for pair in resumptions.get(thread_id, []) if pair[0] <= time]
         return max(earlier)[1] if earlier else None
 
@@ -408,7 +402,7 @@ def walked(database: tracedb.Database, path: tuple[Any, ...]) -> list[Hop]:
 
 
 def assert_walked(database: tracedb.Database) -> None:
-    """Every path of the database is the one that a plain loop finds."""
+    """Every path of the database equals the plain loop's."""
     paths = rows(
         database,
         """
@@ -426,16 +420,16 @@ def assert_walked(database: tracedb.Database) -> None:
         assert rows(database, query) == walked(database, path)
 
 
-def test_paths_of_generated_ranks_are_walked(ranks: tracedb.Database) -> None:
-    """Each step, each trace, and the run, which changes ranks."""
+def test_paths_of_generated_ranks_equal_a_plain_loop(ranks: tracedb.Database) -> None:
+    """For each step, each trace, and the run, whose path changes ranks."""
     assert_walked(ranks)
     query = "SELECT count(*) FROM critical_path.hop WHERE reason = 'arrival'"
     assert rows(ranks, query)[0][0] > 0
 
 
 @needs_corpus
-def test_paths_of_real_ranks_are_walked(dlrm8: tracedb.Database) -> None:
-    """Likewise."""
+def test_paths_of_real_ranks_equal_a_plain_loop(dlrm8: tracedb.Database) -> None:
+    """The same for recorded ranks."""
     assert_walked(dlrm8)
 
 
@@ -466,7 +460,7 @@ UNTILED = """
 
 
 def test_paths_of_generated_ranks_tile_their_time(ahead: tracedb.Database) -> None:
-    """Also where clocks differ."""
+    """The same with clock offsets."""
     query = (
         "SELECT scope, count(*) FROM critical_path.path GROUP BY scope ORDER BY scope"
     )
@@ -480,7 +474,7 @@ def test_paths_of_generated_ranks_tile_their_time(ahead: tracedb.Database) -> No
 
 
 def test_paths_of_real_traces_tile_their_time(corpus: tracedb.Database) -> None:
-    """Of every step and trace of the corpus, to the nanosecond."""
+    """For every step and trace of the corpus, to the nanosecond."""
     assert rows(corpus, UNTILED) == []
     query = """
         SELECT trace_id FROM staging.trace
@@ -490,7 +484,7 @@ def test_paths_of_real_traces_tile_their_time(corpus: tracedb.Database) -> None:
 
 
 def test_paths_of_real_ranks_tile_their_time(dlrm8: tracedb.Database) -> None:
-    """Of every step, trace and run of four ranks."""
+    """For every step, trace and run of four ranks."""
     assert rows(dlrm8, UNTILED) == []
     query = "SELECT DISTINCT scope FROM critical_path.path WHERE end_ns > start_ns"
     assert {scope for (scope,) in rows(dlrm8, query)} == {
@@ -501,7 +495,7 @@ def test_paths_of_real_ranks_tile_their_time(dlrm8: tracedb.Database) -> None:
     }
 
 
-# Of a few nodes, none may lie on a step's path.
+# With few nodes, none may be on a step's path.
 OFF_PATH = """
     WITH on_path AS (
         SELECT interval.trace_id, slack_ns
@@ -524,12 +518,12 @@ NEGATIVE = "SELECT count(*) FROM critical_path.slack WHERE slack_ns < 0"
 
 
 def test_slack_is_zero_on_the_path_of_real_traces(corpus: tracedb.Database) -> None:
-    """Of every step, and of the whole of traces without any; and never below."""
+    """For every step, or the whole trace without steps; it is never negative."""
     assert rows(corpus, NEGATIVE) == [(0,)]
     assert rows(corpus, OFF_PATH) == []
 
 
 def test_slack_is_zero_on_the_path_of_real_ranks(dlrm8: tracedb.Database) -> None:
-    """Likewise."""
+    """The same for several ranks."""
     assert rows(dlrm8, NEGATIVE) == [(0,)]
     assert rows(dlrm8, OFF_PATH) == []

@@ -1,4 +1,4 @@
-"""Recording: what is written belongs together and says what ran."""
+"""Recording: files belong together and state what ran."""
 
 import ast
 import gzip
@@ -63,29 +63,29 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Recording]:
 
 
 def read(path: Path) -> Json:
-    """Read a recorded file."""
+    """The events of a recorded file."""
     content: Json = json.loads(gzip.decompress(path.read_bytes()))
     return content
 
 
 def spans(recording: Recording) -> list[Json]:
-    """All events that have a duration, but for the profiler's own."""
+    """All events with a duration, except the profiler's own."""
     events = read(recording.kineto)["traceEvents"]
     return [e for e in events if e["ph"] == "X" and "External id" in e["args"]]
 
 
 def marks(recording: Recording) -> list[Json]:
-    """Keep the events that mark steps."""
+    """The events that mark steps."""
     return [e for e in spans(recording) if e["name"].startswith("ProfilerStep#")]
 
 
 def names_by(argument: str, recording: Recording) -> dict[int, str]:
-    """Names of the events by one of their ids."""
+    """Event names by one of their ids."""
     return {e["args"][argument]: e["name"] for e in spans(recording)}
 
 
 def names_by_rf_id(recording: Recording) -> dict[int, str]:
-    """Names of the graph's nodes by rf_id, but for what starts before any op."""
+    """Names of the graph's nodes by rf_id, except those before any op."""
     nodes = {
         attribute["value"]: node["name"]
         for node in read(recording.et)["nodes"]
@@ -96,12 +96,12 @@ def names_by_rf_id(recording: Recording) -> dict[int, str]:
 
 
 def agree(nodes: dict[int, str], events: dict[int, str]) -> bool:
-    """Whether every node has an event of its id and its name."""
+    """Whether every node has an event with its id and name."""
     return nodes.items() <= events.items()
 
 
 def test_every_step_has_its_mark(dlrm: Recording) -> None:
-    """The marks are numbered on from the warm-up."""
+    """Numbers continue after the warm-up steps."""
     names = [mark["name"] for mark in marks(dlrm)]
     assert names == ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]
 
@@ -121,7 +121,7 @@ def test_a_step_holds_a_whole_training_step(dlrm: Recording) -> None:
     assert names["aten::embedding_bag"] == 3 * len(DLRM_SAMPLE.table_rows)
 
 
-def test_ops_state_their_shapes(dlrm: Recording) -> None:
+def test_ops_have_shapes(dlrm: Recording) -> None:
     """A linear layer's event has the shapes of input and weight."""
     shapes = [
         e["args"]["Input Dims"] for e in spans(dlrm) if e["name"] == "aten::linear"
@@ -130,8 +130,8 @@ def test_ops_state_their_shapes(dlrm: Recording) -> None:
     assert len(shapes) == 3 * 5
 
 
-def test_graph_is_the_first_recorded_step(dlrm: Recording) -> None:
-    """The nodes are the first step's events, all of them, matched by the ids."""
+def test_the_graph_covers_the_first_recorded_step(dlrm: Recording) -> None:
+    """Its nodes are exactly the events of the first step, matched by id."""
     nodes = names_by_rf_id(dlrm)
     assert agree(nodes, names_by("Record function id", dlrm))
     first, second, _ = marks(dlrm)
@@ -142,13 +142,13 @@ def test_graph_is_the_first_recorded_step(dlrm: Recording) -> None:
 
 
 def test_external_ids_match_the_graph_in_a_process_of_one_thread() -> None:
-    """A process's first recording of a single thread has `rf_id` = `External id`."""
+    """In a process's first recording of one thread, `rf_id` = `External id`."""
     sample = Recording.named(ROOT / "sample_traces" / "dlrm_cpu", "dlrm")
     assert agree(names_by_rf_id(sample), names_by("External id", sample))
 
 
-def test_measured_states_times_and_circumstances(dlrm: Recording) -> None:
-    """Plain step times are nanoseconds, as many as asked for."""
+def test_measured_times_and_facts(dlrm: Recording) -> None:
+    """Unprofiled step times are in nanoseconds, as many as requested."""
     measured = json.loads(dlrm.measured.read_text())
     assert len(measured["step_ns"]) == 3
     assert min(measured["step_ns"]) <= measured["median_step_ns"]
@@ -158,8 +158,8 @@ def test_measured_states_times_and_circumstances(dlrm: Recording) -> None:
     assert measured["threads"] == torch.get_num_threads()
 
 
-def test_files_do_not_tell_the_machine(dlrm: Recording) -> None:
-    """Host name, paths and trace id are blanked, and the gzip header has no time."""
+def test_files_do_not_identify_the_machine(dlrm: Recording) -> None:
+    """Host name, paths and trace id are blanked; the gzip header has no time."""
     kineto = read(dlrm.kineto)
     assert kineto["host_name"] == "host"
     assert kineto["trace_id"] == ""
@@ -168,8 +168,8 @@ def test_files_do_not_tell_the_machine(dlrm: Recording) -> None:
         assert file.read_bytes()[4:8] == bytes(4)
 
 
-def test_rank_without_torch_distributed_is_written_down(tmp_path: Path) -> None:
-    """A rank that the caller knows reaches the Kineto file and the measured times."""
+def test_a_rank_given_by_the_caller(tmp_path: Path) -> None:
+    """It is in the Kineto file and in the measured times."""
     done = record(
         lambda: torch.ones(2).sum(),
         tmp_path,
@@ -184,8 +184,8 @@ def test_rank_without_torch_distributed_is_written_down(tmp_path: Path) -> None:
     assert json.loads(done.measured.read_text())["rank"] == 3
 
 
-def test_failing_step_is_no_obstacle_to_the_next_recording(tmp_path: Path) -> None:
-    """An error leaves through `record`, and profiler and observer are free again."""
+def test_recording_works_after_a_failing_step(tmp_path: Path) -> None:
+    """`record` raises the error, and releases profiler and observer."""
     calls = iter(range(5))
 
     def step() -> None:
@@ -201,15 +201,15 @@ def test_failing_step_is_no_obstacle_to_the_next_recording(tmp_path: Path) -> No
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 def test_gpu_recording_has_kernels_and_synchronisations(tmp_path: Path) -> None:
-    """On a GPU, kernels and CUDA synchronisation events are recorded as well."""
+    """On a GPU, kernels and synchronization events are recorded too."""
     done = record_dlrm(tmp_path, device="cuda", steps=2)
     events = read(done.kineto)["traceEvents"]
     assert {"kernel", "cuda_runtime", "cuda_sync"} <= {e.get("cat") for e in events}
     assert agree(names_by_rf_id(done), names_by("Record function id", done))
 
 
-def test_ranks_state_who_they_are(ranks: list[Recording]) -> None:
-    """Rank and world size are in every rank's Kineto file and measured times."""
+def test_ranks_record_rank_and_world_size(ranks: list[Recording]) -> None:
+    """Both are in every rank's Kineto file and measured times."""
     for rank, recording in enumerate(ranks):
         info = read(recording.kineto)["distributedInfo"]
         measured = json.loads(recording.measured.read_text())
@@ -233,8 +233,8 @@ def test_ranks_run_the_same_collectives(ranks: list[Recording]) -> None:
     assert reduced[0].total() >= 2 * len(marks(ranks[0]))
 
 
-def test_collectives_run_on_threads_of_their_own(ranks: list[Recording]) -> None:
-    """The thread that waits for a collective is not the one that runs it."""
+def test_collectives_run_on_other_threads(ranks: list[Recording]) -> None:
+    """A collective runs on another thread than the one that waits for it."""
     for recording in ranks:
         main = marks(recording)[0]["tid"]
         others = {e["tid"] for e in spans(recording) if e["name"].startswith("gloo:")}
@@ -243,7 +243,7 @@ def test_collectives_run_on_threads_of_their_own(ranks: list[Recording]) -> None
 
 
 def test_graphs_of_ranks_match_by_record_function_id(ranks: list[Recording]) -> None:
-    """With several threads the `Record function id` is what matches the graph."""
+    """With several threads, `Record function id` matches events and graph."""
     for recording in ranks:
         nodes = names_by_rf_id(recording)
         assert len(nodes) > 100
@@ -258,15 +258,15 @@ def test_graphs_of_ranks_match_by_record_function_id(ranks: list[Recording]) -> 
     ],
 )
 def test_forward_gives_a_probability_per_sample(config: DLRMConfig) -> None:
-    """Whatever the sizes, a batch of 4 gives 4 probabilities."""
+    """A batch of 4 gives 4 probabilities, for any sizes."""
     batch = random_batch(config, 4)
     clicks = random_model(config)(batch.dense, batch.indices, batch.offsets)
     assert clicks.shape == (4, 1)
     assert ((clicks > 0) & (clicks < 1)).all()
 
 
-def test_tables_sum_the_rows_looked_up() -> None:
-    """Adding up the rows of each sample by hand gives the same."""
+def test_tables_sum_their_rows() -> None:
+    """A sum by hand over each sample's rows is equal."""
     batch = random_batch(DLRM_SAMPLE, 4)
     for table, index, offset in zip(
         DLRM(DLRM_SAMPLE).tables, batch.indices, batch.offsets, strict=True
@@ -276,8 +276,8 @@ def test_tables_sum_the_rows_looked_up() -> None:
         torch.testing.assert_close(table(index, offset), rows.sum(1))
 
 
-def test_batched_tables_give_what_single_ones_give() -> None:
-    """One table that holds all of them answers the same, in one op."""
+def test_batched_tables_equal_single_ones() -> None:
+    """One combined table gives the same result, in one op."""
     batch = random_batch(DLRM_SAMPLE, 4)
     single = random_model(DLRM_SAMPLE)
     batched = random_model(replace(DLRM_SAMPLE, batched_tables=True))
@@ -291,15 +291,13 @@ def test_batched_tables_give_what_single_ones_give() -> None:
 @pytest.mark.parametrize(
     ("config", "loss"), [(DLRM_DEFAULT, "MSELoss"), (DLRM_MLPERF, "BCELoss")]
 )
-def test_loss_is_the_one_that_the_configuration_names(
-    config: DLRMConfig, loss: str
-) -> None:
-    """The default DLRM learns by squared error, MLPerf's by cross entropy."""
+def test_the_loss_follows_the_configuration(config: DLRMConfig, loss: str) -> None:
+    """The default DLRM uses squared error, MLPerf's cross entropy."""
     assert type(loss_function(config)).__name__ == loss
 
 
-def test_interaction_is_every_dot_product_of_two_features() -> None:
-    """A plain loop over the pairs gives the same."""
+def test_the_interaction_is_every_pairwise_dot_product() -> None:
+    """A plain loop over pairs gives the same."""
     model = DLRM(DLRM_SAMPLE)
     x, *tables = torch.rand(5, 2, DLRM_SAMPLE.embedding_dim)
     features = [x, *tables]
@@ -317,19 +315,19 @@ def test_interaction_is_every_dot_product_of_two_features() -> None:
     [(DLRM_DEFAULT, 100), (DLRM_MLPERF, 479), (DLRM_DDP, 164), (DLRM_SAMPLE, 42)],
 )
 def test_interaction_width_follows_from_tables(config: DLRMConfig, width: int) -> None:
-    """The embedding dimension and one number per pair (479 is MLPerf's own figure)."""
+    """The embedding dimension plus one value per pair (MLPerf's 479)."""
     assert config.interaction_width == width
 
 
 def test_bottom_mlp_has_to_end_in_the_embedding_dimension() -> None:
-    """Sizes that do not fit together are refused with both numbers."""
+    """Mismatched sizes are refused, with both numbers."""
     with pytest.raises(ValueError, match="ends in 8 but embedding_dim is 16"):
         DLRMConfig((4, 8), (1,), (10,), embedding_dim=16, lookups=1)
 
 
 @pytest.mark.parametrize("config", [DLRM_SAMPLE, DLRM_DEFAULT.capped(50)])
 def test_training_on_one_batch_lowers_the_loss(config: DLRMConfig) -> None:
-    """Both losses fall when the same batch is learnt again and again."""
+    """Both losses fall when one batch is repeated."""
     batch = random_batch(config, 64, torch.Generator().manual_seed(0))
     step = training_step(
         random_model(config), loss_function(config), iter([batch] * 20)
@@ -348,7 +346,7 @@ def test_networks_score_classes(
     weights: int | None,
     side: int,
 ) -> None:
-    """A score per class, whatever the side; ResNet-50 has its 25.6 million weights."""
+    """A score per class, for any image size; ResNet-50 has 25.6 million weights."""
     batch = Images.random(2, side)
     assert network(*batch.inputs).shape == (2, 1000)
     if weights:
@@ -356,7 +354,7 @@ def test_networks_score_classes(
 
 
 def test_a_block_adds_its_shortcut() -> None:
-    """With all weights of its body 0, a block of ResNet is its shortcut alone."""
+    """With all weights of its body 0, a ResNet block is its shortcut."""
     block: Any = resnet(width=8)[2]
     for weight in block.body.parameters():
         weight.data.zero_()
@@ -371,8 +369,8 @@ def test_inception_is_about_as_large_as_its_model() -> None:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_workloads_learn(name: str) -> None:
-    """Each model to record has a small form, whose steps run on a CPU."""
+def test_workloads_run_on_a_cpu(name: str) -> None:
+    """Each model to record has a small variant, whose steps run on a CPU."""
     step = WORKLOADS[name].step(4, small=True)
     losses = [step() for _ in range(3)]
     assert all(0 < loss < 100 for loss in losses)
@@ -387,15 +385,15 @@ def test_workloads_learn(name: str) -> None:
         Training(dtype="bfloat16"),
     ],
 )
-def test_ways_to_train_learn_alike(training: Training) -> None:
-    """Optimizers and dtypes that recordings may differ in lower the loss."""
+def test_training_options_lower_the_loss(training: Training) -> None:
+    """Recordings may vary optimizer and dtype; the loss falls with each."""
     step = WORKLOADS["transformer"].step(4, training=training, small=True)
     losses = [step() for _ in range(24)]
     assert sum(losses[-4:]) < sum(losses[:4])
 
 
-def test_facts_are_written_beside_the_times(tmp_path: Path) -> None:
-    """What the caller knows of a recording is in its measured times."""
+def test_facts_are_in_the_measured_times(tmp_path: Path) -> None:
+    """Facts given by the caller are stored there."""
     done = record(
         lambda: torch.ones(2).sum(),
         tmp_path,
@@ -408,8 +406,8 @@ def test_facts_are_written_beside_the_times(tmp_path: Path) -> None:
     assert json.loads(done.measured.read_text())["batch_size"] == 7
 
 
-def test_without_torch_one_line_says_what_to_install() -> None:
-    """Where PyTorch is missing, the import error names the extra."""
+def test_without_torch_one_line_says_how_to_install_it() -> None:
+    """The import error names the extra."""
     code = "import sys; sys.modules['torch'] = None; import tracedb.record"
     done = subprocess.run(  # noqa: S603  our own words
         [sys.executable, "-c", code],
@@ -424,8 +422,8 @@ def test_without_torch_one_line_says_what_to_install() -> None:
     )
 
 
-def test_package_stands_alone() -> None:
-    """Its files import the standard library, NumPy, PyTorch and each other only."""
+def test_the_package_stands_alone() -> None:
+    """It imports only the standard library, NumPy, PyTorch, and itself."""
     allowed = sys.stdlib_module_names | {"numpy", "torch"}
     for file in (ROOT / "tracedb" / "record").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -438,7 +436,7 @@ def test_package_stands_alone() -> None:
 
 @pytest.mark.parametrize("name", ["dlrm_cpu/dlrm", "ddp_gloo/rank0", "ddp_gloo/rank1"])
 def test_sample_traces_are_small_pairs(name: str) -> None:
-    """The samples are small, tell no machine, and graph and trace belong together."""
+    """Samples are small, do not identify a machine, and graph and trace match."""
     folder = ROOT / "sample_traces" / name
     sample = Recording.named(folder.parent, folder.name)
     assert agree(names_by_rf_id(sample), names_by("Record function id", sample))

@@ -1,10 +1,10 @@
-"""What a prediction says of a change is what happens when the program is changed.
+"""Predictions of changes, compared with programs executed with these changes.
 
-Programs are executed, and each once more for each change, made in the program. From
-the trace of the unchanged one alone the simulation predicts begin and end of all GPU
-work, of all steps and of their periods to the nanosecond. All times of a program are
-multiples of 20 ns, so that no product is rounded. What a trace does not show is left
-out of the program as it is executed anew (`shown`); nothing else is excepted.
+Each program is executed once, and again for each change made in the program. From the
+trace of the unchanged program alone, the simulation predicts begin and end of all GPU
+ops, steps and periods to the nanosecond. All times are multiples of 20 ns, so that
+nothing is rounded. What a trace does not show is removed from the executed program
+(`shown`); there are no other exceptions.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ OUTER = "/^aten::(linear|matmul|item)$/"
 DELAYS = ("launch", "stream", "stream_wait", "return")
 MOVED = "copies on a stream of their own"
 OF_ONE_THREAD = ("copies beside all until linear", "memsets beside all until linear")
-"""What says which launch comes next on the thread."""
+"""The only order of launches on the thread."""
 FETCHED = "a worker that fetches"
 TO_STREAMS = (MOVED, *OF_ONE_THREAD)
 ON_STREAM = Launch | Copy | Memset | StreamSync | EventRecord | StreamWait
 HOST = tuple({"target": "host", "type": type_} for type_ in (None, "wait_data", "idle"))
-"""All that hosts do: T1 to T5, loading, and what is before the first op of a step."""
+"""All host time: T1 to T5, data loading, and time before the first op."""
 
 
 REMOVED = {"action": "remove", "gaps": "all"}
-"""What is between the ops of a generated program is none of theirs."""
+"""Time between the ops of a generated program belongs to none of them."""
 
 
 def gpu(kind: str, **how: float | str) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ def insert_op(place: str, ns: int) -> dict[str, Any]:
 
 
 def launches(factor: float) -> list[dict[str, Any]]:
-    """An edit of the calls that launch work."""
+    """An edit of launch calls."""
     return [{"target": "host", "type": "T4", "factor": factor}]
 
 
@@ -190,18 +190,18 @@ CHANGES: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
 }
 BASELINE = "baseline"
 ALONE = [name for name in CHANGES if "collectives" not in name]
-"""What there is to change in programs of one rank."""
+"""Changes for programs of one rank."""
 OF_JOBS = [
     name
     for name in CHANGES
     if name not in {"no host waits in softmax", "no waits of a stream", FETCHED}
     and name not in OF_ONE_THREAD
 ]
-"""What there is to change in jobs of two."""
+"""Changes for jobs of two ranks."""
 
 
 def two_threads(seed: int) -> Case:
-    """Two threads that know nothing of each other, each with a GPU of its own."""
+    """Two independent threads, each with its own GPU."""
     first = random_program(seed, threads=1, ops=8).ranks[0].threads[0].body
     second = random_program(1_000 + seed, threads=1, ops=8).ranks[0].threads[0].body
     main = Thread("main", (step(0, *warm_up(STREAMS[:2])), *first))
@@ -218,7 +218,7 @@ def two_threads(seed: int) -> Case:
 
 
 def job(seed: int, *, recorded: bool) -> Case:
-    """Two ranks with collectives; the backward pass is on a thread of its own."""
+    """Two ranks with collectives; the backward pass has its own thread."""
     warm = step(0, *warm_up((COMPUTE, COPY)))
     ranks = [
         Rank((replace(main, body=(warm, *main.body)), *others))
@@ -240,7 +240,7 @@ SMALL = Model(
 
 
 def elsewhere(program: Program) -> Program:
-    """The program on the streams of the second GPU, with events of its own."""
+    """The program on the streams of the second GPU, with its own events."""
     moved = dict(zip(STREAMS[:2], STREAMS[2:], strict=True))
 
     def change_one(action: Action) -> Action:
@@ -257,7 +257,7 @@ def elsewhere(program: Program) -> Program:
 
 @pytest.fixture(scope="module")
 def cases() -> list[Case]:
-    """The programs but the jobs of two ranks, which come last."""
+    """The programs; jobs of two ranks come last."""
     return [
         *(one_thread(seed, recorded=True) for seed in range(84)),
         *(one_thread(seed, recorded=False) for seed in range(82)),
@@ -267,7 +267,7 @@ def cases() -> list[Case]:
 
 @pytest.fixture(scope="module")
 def predicted(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> Predicted:
-    """What is predicted of all of them."""
+    """Predictions for all of them."""
     return predict(tmp_path_factory.mktemp("programs"), cases, edits_of(ALONE))
 
 
@@ -275,10 +275,10 @@ def predicted(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> Pr
 def test_a_change_is_predicted_to_the_nanosecond(
     name: str, cases: list[Case], predicted: Predicted
 ) -> None:
-    """Of all programs, all GPU work, steps and periods begin and end when they do.
+    """In all programs, all GPU ops, steps and periods begin and end as predicted.
 
-    Excepted is where two threads that know nothing of each other look as if they did,
-    and what streams come to wait for where no stream of the trace waits for another.
+    Exceptions: independent threads that look as if they waited for each other, and new
+    stream waits in traces without any.
     """
     for one in cases:
         if name in TO_STREAMS and len(streams(one.program)) == 1:
@@ -291,8 +291,8 @@ def test_a_change_is_predicted_to_the_nanosecond(
             assert_change_foretold(one, name, predicted)
 
 
-def test_jobs_of_ranks_are_predicted_to_the_nanosecond(tmp_path: Path) -> None:
-    """Likewise where ranks wait for each other, and the main thread for autograd."""
+def test_jobs_of_ranks_are_predicted(tmp_path: Path) -> None:
+    """Ranks wait for each other, and the main thread for autograd."""
     jobs = [job(seed, recorded=seed % 2 == 0) for seed in range(4)]
     predicted = predict(tmp_path, jobs, edits_of(OF_JOBS))
     for one in jobs:
@@ -306,14 +306,14 @@ def edits_of(names: list[str]) -> dict[str, list[dict[str, Any]]]:
 
 
 def assert_change_foretold(one: Case, name: str, predicted: Predicted) -> None:
-    """What a change does to a program is as predicted."""
+    """A change has the predicted effect on a program."""
     change_program = CHANGES[name][0] if name in CHANGES else change.nothing
     changed = change_program(one.known, one.delays)
     assert_foretold(one, name, predicted, *changed)
 
 
 def streams(program: Program) -> set[int]:
-    """The streams that GPU work is launched on."""
+    """The streams of a thread's launches."""
     found = set()
 
     def change_one(action: Action) -> Action:
@@ -325,7 +325,9 @@ def streams(program: Program) -> set[int]:
     return found
 
 
-def test_few_threads_are_mistaken(cases: list[Case], predicted: Predicted) -> None:
-    """That a thread rests while another works is rarely taken for a wait."""
+def test_few_threads_are_mistaken_for_waiting(
+    cases: list[Case], predicted: Predicted
+) -> None:
+    """A thread that idles while another works is rarely taken to wait for it."""
     of_two = [one for one in cases if one.name.startswith("two threads")]
     assert len(predicted.mistaken) <= len(of_two) / 4

@@ -1,4 +1,4 @@
-"""Old names: what scripts rely on is there, what was renamed says its new name."""
+"""Old names: errors give the new name, and the contract of scripts is kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracedb.cli.main import tracedb as main
 
 GENERATED = SAMPLES / "generated_gpu" / "rank0.kineto.json.gz"
 
-# What scripts rely on; relations have these columns, and may have more.
+# What scripts rely on: relations have at least these columns.
 CONTRACT = {
     "staging.call": "call_id trace_id thread_id name kind start_ns end_ns op_id",
     "staging.gpu_op": "gpu_op_id trace_id name kind device stream start_ns end_ns "
@@ -45,12 +45,12 @@ def path(ingested: Ingested) -> Path:
 
 @pytest.fixture
 def filled(database_of: DatabaseOf) -> tracedb.Database:
-    """The same, open."""
+    """The same, opened."""
     return database_of(GENERATED)
 
 
 @pytest.mark.parametrize("name", CONTRACT)
-def test_what_scripts_rely_on_is_there(filled: tracedb.Database, name: str) -> None:
+def test_the_contract_of_scripts(filled: tracedb.Database, name: str) -> None:
     """A query of these columns runs."""
     columns = ", ".join(CONTRACT[name].split())
     assert filled.sql(f"SELECT {columns} FROM {name}").columns == columns.split(", ")
@@ -58,7 +58,7 @@ def test_what_scripts_rely_on_is_there(filled: tracedb.Database, name: str) -> N
 
 @pytest.mark.parametrize("method", ["replay", "statistics", "full"])
 def test_steps_are_predicted_by_each_method(path: Path, method: str) -> None:
-    """`tracedb predict DB --method M --format json` has a row for each step."""
+    """`tracedb predict DB --method M --format json` has one row per step."""
     words = ["predict", str(path), "--method", method, "--format", "json"]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0
@@ -67,8 +67,8 @@ def test_steps_are_predicted_by_each_method(path: Path, method: str) -> None:
     assert {"step", "measured_ns", "predicted_ns"} <= set(found[0])
 
 
-def test_kernels_alone_are_a_view(filled: tracedb.Database) -> None:
-    """Copies and memsets are GPU ops, but no kernels."""
+def test_the_kernel_view(filled: tracedb.Database) -> None:
+    """Copies and memsets are GPU ops, but not kernels."""
     query = "SELECT kind, count(*) FROM staging.gpu_op GROUP BY kind"
     counts = dict(rows(filled, query))
     assert counts.keys() > {"kernel"}
@@ -99,32 +99,32 @@ def test_kernels_alone_are_a_view(filled: tracedb.Database) -> None:
         ),
     ],
 )
-def test_an_old_name_in_a_query_is_told_the_new_one(
+def test_an_old_name_in_a_query_gives_the_new_one(
     filled: tracedb.Database, query: str, message: str
 ) -> None:
-    """In one line, which begins as DuckDB's."""
+    """The error is one line that starts with DuckDB's message."""
     with pytest.raises(tracedb.QueryError) as refused:
         filled.sql(query)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_no_hint_where_no_old_name_is() -> None:
-    """Texts and comments do not count, nor words that merely contain a name."""
+def test_no_hint_without_an_old_name() -> None:
+    """Strings, comments and longer identifiers do not count."""
     assert not renamed.hint("SELECT 'launch_id', my_kernel_id FROM staging.call")
     assert not renamed.hint("FROM staging.call /* rung */ -- moment")
 
 
-def test_other_errors_stay_as_they_are(filled: tracedb.Database) -> None:
-    """What is wrong with a query of new names is all that is said."""
+def test_other_errors_are_unchanged(filled: tracedb.Database) -> None:
+    """For queries with current names, the error is DuckDB's alone."""
     with pytest.raises(tracedb.QueryError) as refused:
         filled.sql("SELECT absent FROM staging.call")
     assert "renamed" not in str(refused.value)
 
 
 @pytest.mark.parametrize("command", ["predict", "critical-path", "ask", "sql"])
-def test_the_old_option_is_told_the_new_one(path: Path, command: str) -> None:
-    """`--rung` is no second way to say `--method`."""
+def test_the_old_option_gives_the_new_one(path: Path, command: str) -> None:
+    """`--rung` is an error that names `--method`."""
     done = CliRunner().invoke(main, [command, str(path), "--rung", "replay"])
     assert done.exit_code == 2
     assert done.stderr.startswith(f"tracedb: error: {command}: no such option")
@@ -132,31 +132,31 @@ def test_the_old_option_is_told_the_new_one(path: Path, command: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_an_old_relation_or_method_is_told_the_new_one(
+def test_an_old_relation_or_method_gives_the_new_one(
     filled: tracedb.Database,
 ) -> None:
-    """In Python and of `tracedb schema`."""
+    """In Python, and in `tracedb schema`."""
     with pytest.raises(tracedb.QueryError, match=r"it was renamed to lin2022"):
         filled.predict("published")
     with pytest.raises(tracedb.QueryError, match=r"was renamed to prediction\.method"):
         filled.schema("prediction.rung")
 
 
-def test_names_are_those_of_today() -> None:
-    """What a message names is there, and no old name is."""
+def test_hints_use_current_names() -> None:
+    """Every name in a hint exists and is not an old one."""
     declared = {relation.full_name: relation for relation in catalog.relations()}
     assert set(renamed.RELATIONS.values()) <= declared.keys()
     assert not renamed.RELATIONS.keys() & declared.keys()
     columns = {column for relation in declared.values() for column in relation.columns}
-    # A place is where, no longer the how many-th; kernels are counted without copies.
+    # `place` now means a position only, and `kernels` are counted without copies.
     assert renamed.COLUMNS.keys() & columns == {"kernel_count", "place"}
     new = {name.split()[0] for name in renamed.COLUMNS.values()}
     assert new <= columns
     assert set(renamed.METHODS.values()) <= set(tracedb.METHODS)
 
 
-def test_the_change_log_has_each_renamed_relation() -> None:
-    """With its new name in the same row."""
+def test_the_changelog_has_each_renamed_relation() -> None:
+    """Old and new name are in one row."""
     page = (ROOT / "CHANGELOG.md").read_text()
     for old, new in renamed.RELATIONS.items():
         assert f"| `{old}` | `{new}` |" in page
@@ -164,12 +164,12 @@ def test_the_change_log_has_each_renamed_relation() -> None:
         assert f"| `{old}` | `{new}` |" in page
 
 
-# databases and files of the version before
+# databases and files of the previous version
 
 
 @pytest.fixture
 def old_database(path: Path, tmp_path: Path) -> Path:
-    """The database as the version before would have stored it, with a user's device."""
+    """The database as the previous version stored it, with a user's device."""
     old = tmp_path / "old.duckdb"
     recipe = (Path(__file__).parent / "old_database.sql").read_text()
     with duckdb.connect() as connection:
@@ -208,11 +208,11 @@ KEPT = {
     "SELECT predicted_ns, model FROM reference.kernel_estimate "
     "INNER JOIN staging.gpu_op USING (gpu_op_id)": (7, "mine"),
 }
-"""What users had put into the old database, by how it is asked for now."""
+"""What users stored in the old database, by its current query."""
 
 
 def test_an_old_database_is_upgraded(old_database: Path, path: Path) -> None:
-    """What was filled stays under its new names; all else is computed anew."""
+    """User data is kept under new names; everything else is computed again."""
     refused = CliRunner().invoke(main, ["sql", str(old_database), "SELECT 1"])
     assert refused.exit_code == 2
     assert "run `tracedb upgrade" in refused.stderr
@@ -231,7 +231,7 @@ def test_an_old_database_is_upgraded(old_database: Path, path: Path) -> None:
 
 
 def stored_names(database: tracedb.Database) -> set[str]:
-    """The tables and views that a database has."""
+    """All tables and views of a database."""
     query = """
         SELECT schema_name || '.' || table_name FROM duckdb_tables()
         UNION ALL
@@ -254,10 +254,8 @@ def test_an_old_library_of_overheads_still_predicts(
     assert filled.predict(library=old).equals(filled.predict(library=new))
 
 
-def test_an_old_row_of_a_device_is_told_the_new_name(
-    path: Path, tmp_path: Path
-) -> None:
-    """As a row that was taken from `prediction.hardware`."""
+def test_an_old_device_row_gives_the_new_name(path: Path, tmp_path: Path) -> None:
+    """The row was copied from the old `prediction.hardware`."""
     file = tmp_path / "mine.json"
     file.write_text('{"hardware": "Mine", "place": 3}')
     words = ["kernels", "hardware", str(path), "--add", str(file)]

@@ -1,4 +1,4 @@
-"""GPU work of graphs is attributed to the ops that were captured."""
+"""Kernels of replayed CUDA graphs are attributed to the captured ops."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def event(name: str, cat: str, start: int, duration: int, **args: object) -> Eve
 def capture(
     start: int, kernels: Sequence[str], *, has_names: bool = True, op: str = "op"
 ) -> list[Event]:
-    """A captured graph: an op around each launch, called after its place."""
+    """A captured graph: an op around each launch, whose name gives its position."""
     events = [event("cudaStreamBeginCapture_v10000", "cuda_runtime", start, 1)]
     for place, kernel in enumerate(kernels):
         time = start + 10 * place + 10
@@ -48,7 +48,7 @@ def capture(
 
 
 def replay(start: int, kernels: Sequence[str]) -> list[Event]:
-    """The launch of a graph within an op, and its kernels on two streams."""
+    """A graph launch within an op, and its kernels on two streams."""
     launch = event("cudaGraphLaunch", "cuda_runtime", start + 1, 5, correlation=start)
     events = [event("replay", "cpu_op", start, 10), launch]
     for place, kernel in enumerate(kernels):
@@ -70,8 +70,8 @@ def ingested(tmp_path: Path, *files: list[Event]) -> list[tuple[Any, ...]]:
         return rows(database, REPLAYED)
 
 
-def test_names_lead_to_the_op(tmp_path: Path) -> None:
-    """Kernels that overtake each other on two streams are recognised by their names."""
+def test_kernels_are_matched_by_name(tmp_path: Path) -> None:
+    """Kernels that run in another order on two streams are matched by name."""
     found = ingested(
         tmp_path,
         capture(0, ["gemm", "relu", "gemm"]),
@@ -84,8 +84,8 @@ def test_names_lead_to_the_op(tmp_path: Path) -> None:
     ]
 
 
-def test_without_names_the_number_leads_there(tmp_path: Path) -> None:
-    """NVIDIA's launches do not say what they launch."""
+def test_kernels_are_matched_by_number(tmp_path: Path) -> None:
+    """NVIDIA's launch calls do not have the kernel's name."""
     found = ingested(
         tmp_path,
         capture(0, ["a", "b"], has_names=False),
@@ -98,8 +98,8 @@ def test_without_names_the_number_leads_there(tmp_path: Path) -> None:
     ]
 
 
-def test_captures_that_look_alike_are_replayed_in_order(tmp_path: Path) -> None:
-    """As the layers of a model, time and again; that they look alike is reported."""
+def test_equal_captures_are_replayed_in_order(tmp_path: Path) -> None:
+    """Layers of a model look alike, which is reported."""
     layers = [capture(100 * n, ["a", "b"], op=f"layer {n}") for n in range(3)]
     replays = [replay(1_000 + 100 * n, ["a", "b"]) for n in range(6)]
     found = ingested(tmp_path, sum(layers, []), sum(replays, []))  # noqa: RUF017 (few)
@@ -109,23 +109,23 @@ def test_captures_that_look_alike_are_replayed_in_order(tmp_path: Path) -> None:
     assert {row[3] for row in found} == {3}
 
 
-def test_the_nearest_capture_counts(tmp_path: Path) -> None:
-    """That of the trace itself before one of another file."""
+def test_the_nearest_capture_is_used(tmp_path: Path) -> None:
+    """A capture in the same trace is preferred to one in another file."""
     own = capture(0, ["a", "b"], op="own")
     other = capture(0, ["a", "b"], op="other")
     found = ingested(tmp_path, other, [*own, *replay(500, ["a", "b"])])
     assert [row[3:] for row in found] == [(1, "own 0"), (1, "own 1")]
 
 
-def test_a_kernel_that_was_not_recorded_moves_no_other(tmp_path: Path) -> None:
-    """What occurs as often in both is the same; the others are not attributed."""
+def test_an_unrecorded_kernel_shifts_no_other(tmp_path: Path) -> None:
+    """Names that occur equally often in both are matched; others are not attributed."""
     kernels = [f"k{n}" for n in range(30)] + ["same", "same"]
     found = ingested(tmp_path, capture(0, kernels), replay(5_000, kernels[:-1]))
     assert [row[4] for row in found] == [*(f"op {n}" for n in range(30)), None]
 
 
-def test_no_capture_is_no_guess(tmp_path: Path) -> None:
-    """Another graph, and launches that did run, are no capture of this one."""
+def test_other_launches_are_no_capture(tmp_path: Path) -> None:
+    """Another graph, or launches that ran, do not count as this graph's capture."""
     ran = capture(0, ["a", "b"])
     ran += [
         event("a", "kernel", 300 + n, 1, correlation=10_010 + 10 * n, stream=7)
@@ -147,10 +147,10 @@ def test_no_capture_is_no_guess(tmp_path: Path) -> None:
         ("xdit_flux1_capture.*", 993),
     ],
 )
-def test_real_servers_replay_what_they_captured(
+def test_real_servers_are_attributed(
     database: tracedb.Database, pattern: str, kernels: int
 ) -> None:
-    """Every kernel finds its launch, of its name, and those of a graph are in order."""
+    """Every kernel finds a launch of its name, and a graph's kernels are in order."""
     database.ingest([INFERENCE / pattern])
     found = rows(
         database,
@@ -165,7 +165,7 @@ def test_real_servers_replay_what_they_captured(
     )
     assert len(found) == kernels
     assert all(is_same for _, _, is_same in found)
-    # These graphs have one stream: what was captured later runs later.
+    # These graphs have one stream: kernels captured later run later.
     assert found == sorted(found)
     times = database.ask("replayed_op")
     assert times["op_name"].null_count() == 0

@@ -1,4 +1,4 @@
-"""A report is one file that asks nothing of a network, whatever a trace is named."""
+"""Reports are self-contained files, safe for any names in a trace."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ needs_chromium = pytest.mark.skipif(
 
 
 def hostile_trace(path: Path) -> Path:
-    """Write a trace of one step in which everything has a hostile name."""
+    """A trace of one step in which everything has a hostile name."""
     main = {"pid": 1, "tid": 1, "ph": "X"}
     events: list[dict[str, Any]] = [
         {
@@ -65,7 +65,7 @@ def hostile_trace(path: Path) -> Path:
 
 
 def reported(database: tracedb.Database, path: Path) -> tuple[str, dict[str, Any]]:
-    """The text of a report, and the data in it."""
+    """The text of a report, and its data."""
     database.report(path)
     text = path.read_text()
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
@@ -81,7 +81,7 @@ SCENARIOS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
-    """A folder with reports: of two GPUs, of eight, of a CPU, of hostile names."""
+    """Reports of two GPUs, of eight, of a CPU, and of hostile names."""
     made = tmp_path_factory.mktemp("reports")
     (made / "ranks").mkdir()
     kinds = {"gpu": GPU, "cpu": SAMPLES / "dlrm_cpu", "memory": SAMPLES / "loop_cpu"}
@@ -110,14 +110,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    """A browser's page."""
+    """A browser page."""
     with browser() as opened:
         yield opened
 
 
 @pytest.mark.parametrize("name", ["gpu", "eight", "cpu", "memory", "beside", "hostile"])
-def test_nothing_is_fetched(folder: Path, name: str) -> None:
-    """No attribute names another file, and the policy allows nothing but the page."""
+def test_a_report_loads_nothing(folder: Path, name: str) -> None:
+    """No attribute refers to another file; the policy allows inline content only."""
     text = (folder / f"{name}.html").read_text()
     outside = text.partition('id="data">')[0]
     assert not re.search(
@@ -129,8 +129,8 @@ def test_nothing_is_fetched(folder: Path, name: str) -> None:
     assert "unsafe" not in outside
 
 
-def test_names_stay_in_the_data(folder: Path) -> None:
-    """What stands in a trace is in the block of data alone, without a bracket."""
+def test_names_are_in_the_data_only(folder: Path) -> None:
+    """Strings of a trace are in the data block only, without angle brackets."""
     text = (folder / "hostile.html").read_text()
     before, _, rest = text.partition('id="data">')
     block, _, after = rest.partition("</script>")
@@ -139,10 +139,8 @@ def test_names_stay_in_the_data(folder: Path) -> None:
     assert "hacked" not in before + after
 
 
-def test_another_run_and_scenarios_are_beside(
-    folder: Path, database_of: DatabaseOf
-) -> None:
-    """What `diff` and `whatif` answer stands in the page."""
+def test_another_run_and_scenarios(folder: Path, database_of: DatabaseOf) -> None:
+    """The page has the answers of `diff` and `whatif`."""
     text = (folder / "beside.html").read_text()
     found = re.search(r'id="data">(.*?)</script>', text)
     assert found
@@ -164,7 +162,7 @@ def test_another_run_and_scenarios_are_beside(
 
 @pytest.mark.parametrize("name", ["idle", "efficiency", "bounds", "path"])
 def test_traces_without_a_rank_have_rows(folder: Path, name: str) -> None:
-    """One GPU has no ranks: what is told of a trace does not depend on that."""
+    """A single GPU has no rank, and the same sections."""
     text = (folder / "hostile.html").read_text()
     found = re.search(r'id="data">(.*?)</script>', text)
     assert found
@@ -174,7 +172,7 @@ def test_traces_without_a_rank_have_rows(folder: Path, name: str) -> None:
 
 
 def sections_of(path: Path) -> dict[str, dict[str, Any]]:
-    """The sections of a report by their names."""
+    """The sections of a report by name."""
     found = re.search(r'id="data">(.*?)</script>', path.read_text())
     assert found
     return {part["name"]: part for part in json.loads(found[1])["sections"]}
@@ -187,7 +185,7 @@ def of_column(section: dict[str, Any], name: str) -> list[Any]:
 
 
 def test_memory_and_loading_are_shown(folder: Path, database_of: DatabaseOf) -> None:
-    """The peak is that of the question, and held by all that is live; else a reason."""
+    """The peak equals the question's, live blocks sum to it or a reason is given."""
     shown = sections_of(folder / "memory.html")
     database = database_of(SAMPLES / "loop_cpu")
     ((peak, held),) = rows(
@@ -210,7 +208,7 @@ def test_memory_and_loading_are_shown(folder: Path, database_of: DatabaseOf) -> 
 
 
 def test_every_slice_is_drawn_or_counted(database_of: DatabaseOf) -> None:
-    """However coarse, slices in a page are as many as in the timeline, and as long."""
+    """At any resolution, drawn and counted slices sum to the timeline's."""
     database = database_of(GPU)
     expected = rows(
         database,
@@ -237,8 +235,8 @@ def test_every_slice_is_drawn_or_counted(database_of: DatabaseOf) -> None:
             assert 300 < len(begins) < 1_300
 
 
-def test_depth_is_how_many_ops_are_open(database_of: DatabaseOf) -> None:
-    """Depth by the loader's nesting is that by a loop over begins and ends."""
+def test_depth_is_the_number_of_open_ops(database_of: DatabaseOf) -> None:
+    """Depth from nesting equals that of a loop over begins and ends."""
     for sample in ("generated_gpu", "dlrm_cpu"):
         database = database_of(SAMPLES / sample)
         query = (
@@ -255,8 +253,8 @@ def test_depth_is_how_many_ops_are_open(database_of: DatabaseOf) -> None:
                 opened.append(end)
 
 
-def test_the_same_report_twice(database_of: DatabaseOf, tmp_path: Path) -> None:
-    """A report of the same database is the same, byte by byte, and written over."""
+def test_reports_are_reproducible(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """Two reports of a database are byte-identical, and overwrite each other."""
     database = database_of(GPU)
     first, data = reported(database, tmp_path / "a.html")
     again, _ = reported(database, tmp_path / "a.html")
@@ -269,7 +267,7 @@ def test_the_same_report_twice(database_of: DatabaseOf, tmp_path: Path) -> None:
 
 
 def test_runs_are_chosen(tmp_path: Path) -> None:
-    """Without a number the run with the most events is shown; others by theirs."""
+    """By default the run with the most events; others by number."""
     with tracedb.open(tmp_path / "all.duckdb") as database:
         database.ingest([GPU, SAMPLES / "dlrm_cpu"])
         known = dict(rows(database, "SELECT name, run_id FROM raw.run"))
@@ -287,8 +285,8 @@ def test_runs_are_chosen(tmp_path: Path) -> None:
     assert (tmp_path / "y.html").stat().st_size > 100_000
 
 
-def test_places_that_are_refused(database_of: DatabaseOf, tmp_path: Path) -> None:
-    """Nothing but a report is written over, and an error leaves nothing behind."""
+def test_bad_output_paths_are_refused(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """Only a report is overwritten, and errors leave no file."""
     other = tmp_path / "notes.html"
     other.write_text("<!doctype html>my notes")
     with pytest.raises(tracedb.ReportError, match="not a report; choose another name"):
@@ -308,10 +306,8 @@ def test_places_that_are_refused(database_of: DatabaseOf, tmp_path: Path) -> Non
 
 @needs_chromium
 @pytest.mark.parametrize("name", ["gpu", "eight", "cpu", "memory", "beside", "hostile"])
-def test_page_says_nothing_and_asks_nothing(
-    folder: Path, page: Page, name: str
-) -> None:
-    """In both themes it is drawn without an error, a dialog or a request."""
+def test_a_page_has_no_errors_or_requests(folder: Path, page: Page, name: str) -> None:
+    """In both themes it is drawn without errors, dialogs or requests."""
     page.errors.clear()
     page.requests.clear()
     backgrounds = set()
@@ -331,10 +327,10 @@ def test_page_says_nothing_and_asks_nothing(
 
 
 @needs_chromium
-def test_figures_are_those_of_the_rows(
+def test_figures_equal_those_of_the_rows(
     folder: Path, page: Page, database_of: DatabaseOf
 ) -> None:
-    """The median lies between the middle two of an even number; little is not 0 %."""
+    """The median of an even number is the mean of two; small shares are not 0 %."""
     page.open(folder / "gpu.html")
     query = "SELECT count(*), median(end_ns - start_ns) FROM critical_path.step_period"
     count, median_ns = rows(database_of(GPU), f"{query} WHERE variant_id = 0")[0]
@@ -353,10 +349,10 @@ def test_figures_are_those_of_the_rows(
 
 @needs_chromium
 @pytest.mark.parametrize("name", ["gpu", "cpu"])
-def test_it_begins_with_the_summary(
+def test_the_page_begins_with_the_summary(
     folder: Path, page: Page, name: str, ingested: Ingested
 ) -> None:
-    """All that `tracedb summary` prints, in its order; marks and commands included."""
+    """It has all that `tracedb summary` prints, in order, with marks and commands."""
     page.open(folder / f"{name}.html")
     found = page.run("document.getElementById('summary').innerText")
     traces = {"gpu": GPU, "cpu": SAMPLES / "dlrm_cpu"}[name]
@@ -368,8 +364,8 @@ def test_it_begins_with_the_summary(
 
 
 @needs_chromium
-def test_kinds_have_words(folder: Path, page: Page) -> None:
-    """No picture names a kind as a relation does; a table has both."""
+def test_kinds_have_readable_names(folder: Path, page: Page) -> None:
+    """Pictures use readable names; tables also have the relation's."""
     for name in ("gpu", "cpu", "eight", "beside"):
         page.open(folder / f"{name}.html")
         legends = page.run(
@@ -378,7 +374,7 @@ def test_kinds_have_words(folder: Path, page: Page) -> None:
             ".map(one => one.textContent)"
         )
         assert legends
-        # Families of kernels, in the roofline, are called as they are in answers.
+        # The roofline uses the family names of answers.
         families = page.run(
             "objects(data.sections.find(s => s.name === 'roofline')).map(r => r.family)"
         )
@@ -392,8 +388,8 @@ def test_kinds_have_words(folder: Path, page: Page) -> None:
             assert all("_" not in words and words for words, _ in first)
 
 
-def test_one_in_memory_has_no_name(tmp_path: Path) -> None:
-    """What to type next names a database; one in memory is called DB."""
+def test_a_database_in_memory_is_called_db(tmp_path: Path) -> None:
+    """Suggested commands need a database name; in memory it is DB."""
     with tracedb.open() as database:
         database.ingest([hostile_trace(tmp_path / "trace.json")])
         _, data = reported(database, tmp_path / "a.html")
@@ -404,7 +400,7 @@ def test_one_in_memory_has_no_name(tmp_path: Path) -> None:
 
 @needs_chromium
 def test_hostile_names_are_text(folder: Path, page: Page) -> None:
-    """Names are shown as they are; what would turn or hide text as an escape."""
+    """Escapes show names that could turn or hide text."""
     page.open(folder / "hostile.html")
     assert page.run("typeof hacked") == "undefined"
     assert (
@@ -421,10 +417,8 @@ def test_hostile_names_are_text(folder: Path, page: Page) -> None:
 
 
 @needs_chromium
-def test_search_finds_what_sql_finds(
-    folder: Path, page: Page, database_of: DatabaseOf
-) -> None:
-    """Slices found by a name are those of the timeline; Enter goes to each in turn."""
+def test_search_equals_sql(folder: Path, page: Page, database_of: DatabaseOf) -> None:
+    """Found slices equal those of the timeline; Enter visits each in turn."""
     page.open(folder / "gpu.html")
     query = "SELECT count(*) FROM question.timeline WHERE name ILIKE '%embedding_bag%'"
     expected = rows(database_of(GPU), query)[0][0]
@@ -442,7 +436,7 @@ def test_search_finds_what_sql_finds(
 
 @needs_chromium
 def test_keys_move_and_zoom(folder: Path, page: Page) -> None:
-    """The timeline is moved and zoomed by keys, and a click chooses a slice."""
+    """Keys move and zoom the timeline, and a click selects a slice."""
     page.open(folder / "gpu.html")
     page.run("timeline.box.focus()")
     whole = page.run("timeline.view[1] - timeline.view[0]")
@@ -471,7 +465,7 @@ def test_keys_move_and_zoom(folder: Path, page: Page) -> None:
 
 @needs_chromium
 def test_tables_sort(folder: Path, page: Page) -> None:
-    """A click on a heading sorts numbers, the largest first, then the smallest."""
+    """A click on a heading sorts numbers descending, then ascending."""
     page.open(folder / "gpu.html")
     head = "document.querySelectorAll('#kernels th button')[3]"
     cells = (
@@ -488,8 +482,8 @@ def test_tables_sort(folder: Path, page: Page) -> None:
 
 
 @needs_chromium
-def test_it_prints(folder: Path, page: Page) -> None:
-    """It can be printed, in light colours also where the screen is dark."""
+def test_a_report_can_be_printed(folder: Path, page: Page) -> None:
+    """The print is in light colours, even on a dark system."""
     page.theme("dark")
     page.open(folder / "gpu.html")
     printed = page.printed()
@@ -500,7 +494,7 @@ def test_it_prints(folder: Path, page: Page) -> None:
 @needs_chromium
 @pytest.mark.parametrize("name", ["gpu", "eight", "memory", "beside", "hostile"])
 def test_nothing_is_cut_off_on_paper(folder: Path, page: Page, name: str) -> None:
-    """Pictures and tables are no wider than a sheet; what is left out is said."""
+    """Pictures and tables fit the sheet, and omissions are stated."""
     page.open(folder / f"{name}.html")
     page.send("Emulation.setEmulatedMedia", media="print")
     page.size(718, 1000)
@@ -525,7 +519,7 @@ def test_nothing_is_cut_off_on_paper(folder: Path, page: Page, name: str) -> Non
 
 @needs_chromium
 def test_names_that_differ_look_different(folder: Path, page: Page) -> None:
-    """A table cuts names where they are alike; what it copies has them whole."""
+    """Tables shorten names where they agree; copying gives whole names."""
     page.open(folder / "gpu.html")
     cells = "[...document.querySelectorAll('#kernels td:first-child')]"
     shown = page.run(f"{cells}.map(one => one.innerText)")

@@ -1,7 +1,7 @@
-"""Kills, full disks, two writers, odd paths: whole traces or a clear line, never harm.
+"""Kills, full disks, two writers, odd paths: whole traces or one clear line.
 
-Run as a program, this file is the nursery of the kill test: one process that has
-imported everything, and that forks a child for each ingest to be killed.
+Run as a program, this file is a fork server for the kill test: one process with all
+imports, which forks a child for each ingest to be killed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Counts = dict[str, dict[str, int]]
 
 
 def write_trace(path: Path, number: int) -> Path:
-    """Write a small trace of a step with ops, launches and kernels."""
+    """A small trace of a step with ops, launches and kernels."""
 
     def slice_(cat: str, name: str, ts: int, **args: object) -> dict[str, object]:
         lane = {"pid": 0, "tid": 7} if cat == "kernel" else {"pid": 1, "tid": 1}
@@ -60,7 +60,7 @@ def write_trace(path: Path, number: int) -> Path:
 
 
 def nurse() -> None:
-    """Fork a child for each line that asks for an ingest, and tell how it ended."""
+    """Fork a child for each requested ingest, and report how it ended."""
     catalog.relations()
     while line := sys.stdin.readline():
         database, folder = json.loads(line)
@@ -69,7 +69,7 @@ def nurse() -> None:
             _ingest_and_exit(database, folder)
         sys.stdout.write(f"{child}\n")
         sys.stdout.flush()
-        # The number is the child's until it is waited for: not before it was killed.
+        # The id is the child's until it is reaped, which is after the kill.
         sys.stdin.readline()
         _, status = os.waitpid(child, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
@@ -87,10 +87,10 @@ def _ingest_and_exit(database: str, folder: str) -> None:
 
 
 class Nursery:
-    """Children that ingest, each of them killed after a while."""
+    """Children that ingest and are killed after a while."""
 
     def __init__(self) -> None:
-        """Start the process that forks them."""
+        """Start the fork server."""
         self._process = subprocess.Popen(  # noqa: S603 (our own program)
             [sys.executable, __file__],
             stdin=subprocess.PIPE,
@@ -108,7 +108,7 @@ class Nursery:
         return int(self._process.stdout.readline())
 
     def ingest(self, database: Path, folder: Path, seconds: float | None) -> int:
-        """Begin an ingest, kill it after some seconds, and return its exit code."""
+        """Start an ingest, kill it after some seconds, and return its exit code."""
         self._tell(json.dumps([str(database), str(folder)]))
         child = self._hear()
         if seconds is not None:
@@ -118,12 +118,12 @@ class Nursery:
         return self._hear()
 
     def close(self) -> None:
-        """End it."""
+        """Stop the fork server."""
         self._process.communicate()
 
 
 def counts(database: tracedb.Database) -> Counts:
-    """Rows of each relation per trace; those of no known trace are under `?`."""
+    """Rows of each relation by trace; rows of unknown traces under `?`."""
     tables = rows(
         database,
         """
@@ -146,19 +146,19 @@ def counts(database: tracedb.Database) -> Counts:
 
 
 def is_consistent(found: Counts, expected: Counts) -> bool:
-    """Whether all traces that are there are as an undisturbed ingest leaves them."""
+    """Whether all traces in the database equal those of an undisturbed ingest."""
     return all(found[path] == expected.get(path) for path in found)
 
 
 def _killed_after(kill: int, seconds: float) -> float:
-    """Every other one anywhere, the others about the commit and the checkpoint."""
+    """Half of the kills at any time, the others around commit and checkpoint."""
     rng = random.Random(kill)  # noqa: S311 (repeatable, no secret)
     first, last = (0.0, 1.0) if kill % 2 else (0.75, 1.1)
     return seconds * rng.uniform(first, last)
 
 
 def test_a_killed_ingest_leaves_whole_traces(tmp_path: Path) -> None:
-    """Killed at any moment, the database opens and holds whole traces only."""
+    """After a kill at any moment, the database opens with whole traces only."""
     folders = [tmp_path / str(number) for number in range(FOLDERS)]
     for number in range(2 * FOLDERS):
         write_trace(folders[number // 2] / f"{number}.json", number)
@@ -176,7 +176,7 @@ def test_a_killed_ingest_leaves_whole_traces(tmp_path: Path) -> None:
         folder = folders[kill % FOLDERS]
         after = _killed_after(kill, seconds)
         is_killed = nursery.ingest(path, folder, after) == -signal.SIGKILL
-        # The machine may have been busy when the first ingest was timed.
+        # The machine may have been busy while the first ingest was timed.
         seconds *= 1 if is_killed else 0.7
         killed += is_killed
         checked += _check(path, expected, read_only=kill % 2 == 0)
@@ -195,7 +195,7 @@ def _remove(path: Path) -> None:
 
 
 def _check(path: Path, expected: Counts, *, read_only: bool) -> bool:
-    """Open what a killed ingest left; False where there is nothing to open yet."""
+    """Open the database after a kill; False if there is none yet."""
     try:
         with tracedb.open(path, read_only=read_only) as database:
             found = counts(database)
@@ -224,7 +224,7 @@ with tracedb.open(path, read_only=read_only) as database:
 
 @contextmanager
 def held(path: Path, kind: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process that has the database open, as a `reader` or as a `writer`."""
+    """Another process that has the database open, as `reader` or `writer`."""
     process = subprocess.Popen(  # noqa: S603 (our own program)
         [sys.executable, "-c", HOLDER, str(path), kind],
         stdin=subprocess.PIPE,
@@ -252,7 +252,7 @@ def start(*arguments: str | Path) -> subprocess.Popen[str]:
 
 
 def is_clear(text: str, *named: Path) -> bool:
-    """Whether it is one line that names these paths."""
+    """Whether the message is one line with these paths."""
     line = text.strip()
     return line.isprintable() and all(str(path) in line for path in named)
 
@@ -274,7 +274,7 @@ def filled(tmp_path: Path, one_trace: Path) -> Path:
 
 
 def test_two_writers_lose_nothing(tmp_path: Path) -> None:
-    """Of two ingests at once each lands whole, or says in one line that it cannot."""
+    """Of two concurrent ingests, each lands whole or says in one line why not."""
     path = tmp_path / "run.duckdb"
     files = [write_trace(tmp_path / f"{n}.json", n) for n in range(2)]
     both = [start("ingest", file, "--db", path) for file in files]
@@ -290,10 +290,10 @@ def test_two_writers_lose_nothing(tmp_path: Path) -> None:
         assert sorted(counts(database)) == ["0.json", "1.json"]
 
 
-def test_a_database_that_another_process_has_just_made_stays(
+def test_a_database_created_by_another_process_stays(
     filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second writer that saw none there does not remove it."""
+    """A second writer that saw no database does not remove it."""
     with held(filled, "writer") as process:
         monkeypatch.setattr(Path, "exists", lambda _: False)
         with pytest.raises(tracedb.DatabaseError, match="in use by process"):
@@ -305,10 +305,8 @@ def test_a_database_that_another_process_has_just_made_stays(
 
 @pytest.mark.until("graph")
 @pytest.mark.parametrize("holder", ["writer", "reader"])
-def test_a_second_writer_is_told_who_has_the_database(
-    tmp_path: Path, filled: Path, holder: str
-) -> None:
-    """One line that names the database; whoever has it open keeps what it sees."""
+def test_a_second_writer_is_refused(tmp_path: Path, filled: Path, holder: str) -> None:
+    """One line names the database; readers keep what they see."""
     file = write_trace(tmp_path / "new.json", 2)
     with held(filled, holder) as process:
         second = start("ingest", file, "--db", filled)
@@ -322,16 +320,16 @@ def test_a_second_writer_is_told_who_has_the_database(
         assert database.ingest([file]).height == 1
 
 
-def test_readers_of_other_processes_read_beside_each_other(filled: Path) -> None:
-    """Any number of processes may read at once."""
+def test_concurrent_readers(filled: Path) -> None:
+    """Any number of processes can read at once."""
     with held(filled, "reader"), tracedb.open(filled, read_only=True) as database:
         assert rows(database, "SELECT count(*) FROM raw.trace") == [(1,)]
 
 
-def test_a_reader_is_told_that_another_process_writes(filled: Path) -> None:
-    """DuckDB locks the file for one writer: a reader that comes later is told so.
+def test_a_reader_is_refused_during_a_write(filled: Path) -> None:
+    """DuckDB locks the file for one writer, and a later reader is refused.
 
-    It is told what to do; a copy that was made before answers meanwhile.
+    The error says what to do; a copy made earlier can be read meanwhile.
     """
     copy = shutil.copy(filled, filled.with_name("copy.duckdb"))
     with held(filled, "writer") as process:
@@ -345,7 +343,7 @@ def test_a_reader_is_told_that_another_process_writes(filled: Path) -> None:
 
 
 def test_a_reader_and_a_writer_in_one_process(filled: Path) -> None:
-    """A file that is open for reading cannot be opened for writing: one clear line."""
+    """A file opened for reading cannot be opened for writing: one clear line."""
     with tracedb.open(filled, read_only=True) as reader:
         with pytest.raises(tracedb.DatabaseError) as caught:
             tracedb.open(filled)
@@ -358,7 +356,7 @@ def test_a_reader_and_a_writer_in_one_process(filled: Path) -> None:
 
 @contextmanager
 def small_disk(size: str) -> Iterator[Path]:
-    """A folder on a file system of that size; skips where none can be mounted."""
+    """A folder on a file system of the given size; skips if none can be mounted."""
     folder = Path(tempfile.mkdtemp())
     mount = shutil.which("mount") or "mount"
     command = [mount, "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
@@ -375,7 +373,7 @@ def small_disk(size: str) -> Iterator[Path]:
 
 @pytest.mark.parametrize("size", ["200k", "700k", "1200k"])
 def test_a_full_disk_under_a_new_database(size: str) -> None:
-    """One clear line, and nothing of the database is left."""
+    """One clear line, and no file is left."""
     with small_disk(size) as folder:
         path = folder / "run.duckdb"
         with (
@@ -388,7 +386,7 @@ def test_a_full_disk_under_a_new_database(size: str) -> None:
 
 
 def test_a_full_disk_leaves_the_database_as_it_was(tmp_path: Path) -> None:
-    """One clear line; the traces of before can be read, and added to given space."""
+    """One clear line; earlier traces are readable, and ingest works given space."""
     file = write_trace(tmp_path / "small.json", 1)
     with small_disk("24m") as folder:
         path = folder / "run.duckdb"
@@ -429,7 +427,7 @@ except tracedb.TracedbError as error:
 
 
 def test_a_limit_on_file_size_is_a_clear_error(filled: Path) -> None:
-    """A file that must not grow is like a full disk: one line, nothing changed."""
+    """A limit on file size acts like a full disk: one line, no change."""
     with tracedb.open(filled, read_only=True) as database:
         before = counts(database)
     done = subprocess.run(  # noqa: S603 (our own program)
@@ -449,7 +447,7 @@ def test_a_limit_on_file_size_is_a_clear_error(filled: Path) -> None:
 
 @contextmanager
 def within(seconds: int) -> Iterator[None]:
-    """Interrupt what hangs."""
+    """Interrupt a hanging test."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise TimeoutError(f"still running after {seconds} s")
@@ -465,7 +463,7 @@ def within(seconds: int) -> Iterator[None]:
 
 @contextmanager
 def unprivileged() -> Iterator[Path]:
-    """A folder that all may enter, and no privileges even if root runs the tests."""
+    """An accessible folder, and no privileges even if root runs the tests."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o777)
     is_root = os.geteuid() == 0
@@ -510,10 +508,10 @@ def _beside_closed_file(folder: Path) -> Path:
         _beside_closed_file,
     ],
 )
-def test_what_may_not_be_read(
+def test_unreadable_paths(
     database: tracedb.Database, make: Callable[[Path], Path]
 ) -> None:
-    """A file or folder without permission is named in one line."""
+    """One line names a file or folder without permission."""
     with unprivileged() as folder:
         path = make(folder)
         with pytest.raises(tracedb.IngestError) as caught:
@@ -559,7 +557,7 @@ ODD = [_fifo, _dangling, _loop, _null, _endless, _long]
 def test_odd_paths_are_refused_without_waiting(
     tmp_path: Path, database: tracedb.Database, make: Callable[[Path], Path]
 ) -> None:
-    """A pipe that nobody writes to, a device, a link to nowhere: one line at once."""
+    """A pipe without a writer, a device, a dangling link: one line at once."""
     path = make(tmp_path)
     with pytest.raises(tracedb.IngestError) as caught, within(10):
         database.ingest([path])
@@ -568,10 +566,10 @@ def test_odd_paths_are_refused_without_waiting(
 
 @pytest.mark.until("staging")
 @pytest.mark.parametrize("make", [_fifo, _dangling, _loop])
-def test_odd_paths_in_a_folder_do_not_hold_up(
+def test_odd_paths_in_a_folder_are_skipped(
     tmp_path: Path, database: tracedb.Database, make: Callable[[Path], Path]
 ) -> None:
-    """Beside a trace they are passed over; nothing waits."""
+    """They are skipped beside a trace, and nothing waits."""
     path = make(tmp_path)
     write_trace(tmp_path / "a.json", 1)
     with within(10):
@@ -583,17 +581,17 @@ def test_odd_paths_in_a_folder_do_not_hold_up(
 def test_a_folder_named_like_a_trace_is_a_folder(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Below a folder, one that ends in .json is looked into, not read."""
+    """A folder that ends in .json is searched, not read."""
     write_trace(tmp_path / "traces.json" / "a.json", 1)
     assert database.ingest([tmp_path]).height == 1
 
 
 @pytest.mark.until("staging")
 @pytest.mark.parametrize("name", ["a\nb.json", "a\x1b[31m.json", "a'; --\".json"])
-def test_hostile_file_names_are_reported_in_one_line(
+def test_hostile_file_names_stay_in_one_line(
     tmp_path: Path, database: tracedb.Database, name: str
 ) -> None:
-    """A line feed or an escape in a file's name does not break the message."""
+    """A line feed or an escape in a file name does not break the message."""
     path = tmp_path / name
     path.write_text("no trace")
     with pytest.raises(tracedb.IngestError) as caught:
@@ -603,8 +601,8 @@ def test_hostile_file_names_are_reported_in_one_line(
     assert database.ingest([path]).height == 1
 
 
-def test_a_database_path_that_cannot_be_made(tmp_path: Path) -> None:
-    """A database that is a folder, or below what is none: one clear line."""
+def test_a_database_path_that_cannot_be_created(tmp_path: Path) -> None:
+    """A folder as the database, or a path below a file: one clear line."""
     file = tmp_path / "file"
     file.touch()
     for path, named in ((file / "run.duckdb", file), (tmp_path, tmp_path)):

@@ -1,4 +1,4 @@
-"""Slack across ranks: how much later a node could end before a step of the run does."""
+"""Slack across ranks: how much later a node can end without delaying the run."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ SMALL = Model(
 
 
 class OfRank(Oracle):
-    """The dependencies of a rank, of a run in which ranks meet in collectives."""
+    """Dependencies of one rank in a run with collectives."""
 
     def __init__(self, run: Run, database: tracedb.Database, trace_id: int) -> None:
-        """Read the causes of a trace, and how much later its steps may end."""
+        """Read the causes of a trace, and the slack of its step ends."""
         super().__init__(database, trace_id)
         self.run = run
         self.spare: dict[tuple[int, int], int] = {}
@@ -61,7 +61,7 @@ class OfRank(Oracle):
             self.spare[thread, end] = min(known, spare)
 
     def entered(self, kernel: int) -> int:
-        """How much later it may begin: a collective until the last rank comes."""
+        """How much later it may begin: a collective, until the last rank arrives."""
         if kernel not in self.run.meeting:
             return super().entered(kernel)
         return self.run.of_begin(kernel)
@@ -72,10 +72,10 @@ class OfRank(Oracle):
 
 
 class Run:
-    """The dependencies of all ranks of a run."""
+    """Dependencies of all ranks of a run."""
 
     def __init__(self, database: tracedb.Database) -> None:
-        """Read who meets whom."""
+        """Read which ranks meet in which collectives."""
         self.meeting: dict[int, tuple[int, int]] = {}
         self.members: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for node, last, waiting, trace in rows(
@@ -89,12 +89,12 @@ class Run:
         self.of_meeting = cache(self._of_meeting)
 
     def of_begin(self, kernel: int) -> int:
-        """How much later a rank may come to a collective."""
+        """How much later a rank may arrive at a collective."""
         last, waiting = self.meeting[kernel]
         return waiting + self.of_meeting(last)
 
     def of_node(self, rank: OfRank, kernel: int) -> int:
-        """How much longer it may take: a collective does so on all ranks."""
+        """How much longer a node may take; a collective takes longer on all ranks."""
         if kernel in self.meeting:
             return int(self.of_meeting(self.meeting[kernel][0]))
         return int(rank.of_kernel(kernel))
@@ -121,7 +121,7 @@ FOUND = "SELECT node_id, slack_ns FROM critical_path.run_slack"
 
 @pytest.fixture(autouse=True)
 def _deep() -> Iterator[None]:
-    """The oracle goes from node to node by calls."""
+    """The oracle is recursive."""
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(200_000)
     yield
@@ -154,7 +154,7 @@ def assert_equal_to_oracle(database: tracedb.Database) -> int:
 
 
 def noisy(seed: int, ranks: int) -> list[Any]:
-    """Ranks of a job that do not arrive together."""
+    """Ranks of a job that arrive at different times."""
     return execute(training_job(seed, ranks=ranks, steps=3), Delays(jitter=0.3), seed)
 
 
@@ -162,7 +162,7 @@ def noisy(seed: int, ranks: int) -> list[Any]:
 def test_generated_ranks_equal_the_oracle(
     seed: int, ranks: int, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Of ranks that come to collectives at different times, with noise."""
+    """Ranks arrive at collectives at different times, with noise."""
     for rank, trace in enumerate(noisy(seed, ranks)):
         trace.write(tmp_path / f"rank{rank}.json")
     database.ingest([tmp_path], run="job")
@@ -171,16 +171,16 @@ def test_generated_ranks_equal_the_oracle(
 
 @needs_corpus
 def test_real_ranks_equal_the_oracle(dlrm8_alone: Path) -> None:
-    """Of DLRM training on eight GPUs, four of which are there."""
+    """Four of eight GPUs of DLRM training."""
     with tracedb.open(dlrm8_alone, read_only=True) as database:
         assert assert_equal_to_oracle(database) > 1_000
 
 
-# Programs that are executed anew with one node that takes longer.
+# Programs executed again, with one node that takes longer.
 
 
 def job(seed: int) -> Program:
-    """Three ranks with collectives, one slow; backward is on a thread of its own."""
+    """Three ranks with collectives, one slow; backward has its own thread."""
     warm = step(0, *warm_up((COMPUTE, COPY)))
     ranks = []
     for number, rank in enumerate(
@@ -197,7 +197,7 @@ def job(seed: int) -> Program:
 
 
 def later(program: Program, rank: int, thread: int, number: int, ns: int) -> Program:
-    """The program with one GPU op, of those that a thread launches, longer."""
+    """The program with one GPU op of a thread longer."""
     seen = count()
 
     def change_one(action: Action) -> Action:
@@ -237,7 +237,7 @@ def with_body(
     thread: int,
     change: Callable[[tuple[Action, ...]], tuple[Action, ...]],
 ) -> Program:
-    """The program with another body of one thread of one rank."""
+    """The program with another body for one thread of one rank."""
     threads = list(program.ranks[rank].threads)
     threads[thread] = Thread(threads[thread].name, change(threads[thread].body))
     ranks = list(program.ranks)
@@ -246,13 +246,13 @@ def with_body(
 
 
 def ends(truths: list[Truth]) -> list[int]:
-    """When each step of the run ends: on the last of its ranks."""
+    """When each step of the run ends, on its last rank."""
     steps = zip(*(truth.steps for truth in truths), strict=True)
     return [max(one.end_ns for one in together) for together in steps]
 
 
 def executed(program: Program) -> list[Truth]:
-    """What happens, by rank."""
+    """The execution, by rank."""
     return [trace.truth for trace in execute(program, Delays())]
 
 
@@ -272,13 +272,13 @@ NODES = """
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_step_ends_later_from_the_next_nanosecond_on(
+def test_a_delay_beyond_the_slack_delays_a_step(
     seed: int, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """By the slack of its launch or itself, GPU work may be later on its rank; no more.
+    """GPU work may be later by exactly its slack, or its launch's.
 
-    That is tried: the program is executed anew for every seventeenth GPU op.
-    A launch that blocks could take longer after its wait, so before it says less.
+    Every seventeenth GPU op is tried by executing the program again. A blocking launch
+    may take longer after its wait, so its slack is a lower bound.
     """
     one = case("job", job(seed), Delays(), recorded=True)
     traces = execute(one.program, one.delays)

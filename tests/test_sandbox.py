@@ -1,7 +1,7 @@
-"""A query reads relations: it writes nothing, and reads no file that it was not given.
+"""Queries cannot write, or read files they were not given.
 
-Each attack is tried by the command, and in Python on a database that is open for
-reading and on one that is open for writing; nothing in the folder changes.
+Each attack is tried by the command, and in Python on databases opened for reading and
+for writing; nothing in the folder changes.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ ATTACKS = [
     "SELECT 1; DROP TABLE raw.event",
     "SELECT 1;; COPY raw.trace TO 'out.csv';",
     "SELECT 1 /* ; */; -- ;\n DELETE FROM raw.trace",
-    # what Python holds
+    # Python objects
     "FROM SECRET",
     "FROM SAMPLE",
     "FROM frame",
@@ -124,7 +124,7 @@ ATTACKS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
-    """A folder with a database, and with files that no query may read."""
+    """A folder with a database, and files that no query may read."""
     made = tmp_path_factory.mktemp("sandbox")
     shutil.copy(ingested(SAMPLE), made / "run.duckdb")
     (made / "secret.csv").write_text(f"content\n{SECRET}\n")
@@ -136,7 +136,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path
 
 @pytest.fixture
 def unchanged(folder: Path) -> Iterator[Path]:
-    """The folder as the working directory; that all in it stays as it is."""
+    """The folder as working directory; all in it has to stay unchanged."""
     before = digests(folder)
     with chdir(folder):
         yield folder
@@ -153,7 +153,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def by_command(database: Path) -> Iterator[str]:
-    """Ask by `tracedb sql`, opening the database once; the errors that it tells."""
+    """Query by `tracedb sql`, opening the database once; returns the errors."""
     runner = click.testing.CliRunner()
     with tracedb.open(database, read_only=True, allow_files=False) as opened:
 
@@ -172,7 +172,7 @@ def by_command(database: Path) -> Iterator[str]:
 
 
 def by_python(opened: tracedb.Database) -> Iterator[str]:
-    """Ask in Python; the errors that are raised."""
+    """Query in Python; returns the errors raised."""
     frame = pl.DataFrame({"content": [SECRET]})
     assert not frame.is_empty()
     for attack in ATTACKS:
@@ -182,19 +182,19 @@ def by_python(opened: tracedb.Database) -> Iterator[str]:
 
 
 def by_reader(database: Path) -> Iterator[str]:
-    """Ask a database that is open for reading."""
+    """Query a database opened for reading."""
     with tracedb.open(database, read_only=True) as opened:
         yield from by_python(opened)
 
 
 def by_writer(database: Path) -> Iterator[str]:
-    """Ask a database that is open for writing."""
+    """Query a database opened for writing."""
     with tracedb.open(database) as opened:
         yield from by_python(opened)
 
 
 def by_simulation(database: Path) -> Iterator[str]:
-    """Ask a simulation, which is made in a database in memory."""
+    """Query a simulation, which is a database in memory."""
     with (
         tracedb.open(database, read_only=True) as opened,
         opened.simulate(["other_steps"]) as beside,
@@ -206,7 +206,7 @@ def by_simulation(database: Path) -> Iterator[str]:
 def test_attacks_are_refused(
     unchanged: Path, ask: Callable[[Path], Iterator[str]]
 ) -> None:
-    """One line says why; no file is read, none is made, and the database stays."""
+    """One line says why; no file is read or written, and the database is unchanged."""
     for attack, reported in zip(ATTACKS, ask(unchanged / "run.duckdb"), strict=True):
         assert reported.isprintable(), attack
         assert SECRET not in reported, attack
@@ -236,16 +236,16 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_what_reads_relations_is_answered(unchanged: Path, *, read_only: bool) -> None:
-    """All that a SELECT may be, with comments and semicolons."""
+def test_allowed_queries(unchanged: Path, *, read_only: bool) -> None:
+    """All forms of SELECT, with comments and semicolons."""
     with tracedb.open(unchanged / "run.duckdb", read_only=read_only) as database:
         for query in QUERIES:
             rows = database.sql(query)
             assert not rows.is_empty() or "ancestor" in query, query
 
 
-def test_files_may_be_allowed(unchanged: Path) -> None:
-    """Whoever asks for it reads files by queries, but still writes none."""
+def test_files_can_be_allowed(unchanged: Path) -> None:
+    """With the option queries may read files, but not write them."""
     for query in ("FROM 'secret.csv'", "FROM read_csv('secret.csv')"):
         done = click.testing.CliRunner().invoke(
             command,
@@ -261,8 +261,8 @@ def test_files_may_be_allowed(unchanged: Path) -> None:
             database.sql("SELECT 1; SELECT 2")
 
 
-def test_a_crafted_database_reads_no_files(folder: Path, tmp_path: Path) -> None:
-    """A view in a stranger's database that reads a file is refused by DuckDB."""
+def test_a_crafted_database_cannot_read_files(folder: Path, tmp_path: Path) -> None:
+    """DuckDB refuses a view in an untrusted database that reads a file."""
     path = tmp_path / "crafted.duckdb"
     path.write_bytes((folder / "run.duckdb").read_bytes())
     with duckdb.connect(path) as connection:
@@ -280,8 +280,8 @@ TEXTS = ["'; COPY raw.trace TO 'out.csv'; --", "1); DROP TABLE raw.event; --", "
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_texts_are_no_queries(unchanged: Path, text: str) -> None:
-    """Names of questions, relations, nodes, methods and steps are never run."""
+def test_arguments_are_not_run_as_queries(unchanged: Path, text: str) -> None:
+    """Names of questions, relations, nodes, methods and steps are not executed."""
     scenario = tracedb.Edit(scenario=text, target="gpu", name=text, factor=0.5)
     bad_scenario = tracedb.Edit(scenario="a", target="gpu", type=text, factor=0.5)
     with tracedb.open(unchanged / "run.duckdb", read_only=True) as database:
@@ -315,14 +315,14 @@ NAMES = [
     *("simulation_1", "sqlite:a", "md:a", "[link=x]y", "a[x]", "[", "C:"),
 ]
 SIMULATED = ("prediction", "simulation_1", 'a"b')
-"""Names with which a simulation is tried, too: it takes its time."""
+"""Names tried with a simulation too, which is slow."""
 LARGE = ("graph", "critical_path", "question", "tracedb", "a b", "a.b", *SIMULATED)
-"""Names with which a question is asked that reads relations of many layers."""
+"""Names tried with a question that reads many layers."""
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_database_may_have_any_name(folder: Path, tmp_path: Path, name: str) -> None:
-    """A file is named as its user likes; relations are found all the same."""
+    """Relations are found whatever the database file is called."""
     path = tmp_path / f"{name}.duckdb"
     path.write_bytes((folder / "run.duckdb").read_bytes())
     with tracedb.open(path) as database:
@@ -338,7 +338,7 @@ def test_a_database_may_have_any_name(folder: Path, tmp_path: Path, name: str) -
 
 
 def test_a_database_may_be_in_any_folder(folder: Path, tmp_path: Path) -> None:
-    """A name with a slash is that of a folder and a file."""
+    """In a name with a slash, the part before it is a folder."""
     path = tmp_path / "a[/x].duckdb"
     path.parent.mkdir()
     path.write_bytes((folder / "run.duckdb").read_bytes())
@@ -351,7 +351,7 @@ def test_a_database_may_be_in_any_folder(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["C:\\a.duckdb", "a\\b.duckdb", "a\\b/c.duckdb"])
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_backslash_is_refused(tmp_path: Path, name: str, *, is_there: bool) -> None:
-    """DuckDB would open the file of a folder: another one than was named."""
+    """DuckDB would open a file in a folder, not the one named."""
     (tmp_path / "a").mkdir()
     if is_there:
         (tmp_path / name).parent.mkdir(exist_ok=True)

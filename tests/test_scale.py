@@ -1,4 +1,4 @@
-"""A scaled trace: whole copies one after another, with links that stay within them."""
+"""Scaled traces: consecutive copies of a trace, each with its own links."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def job() -> GeneratedTrace:
 
 
 def random_job() -> GeneratedTrace:
-    """Return a job with waits for events on several streams."""
+    """A job with event waits on several streams."""
     program = random_program(3, threads=2, streams=3, steps=2, ops=30)
     return execute(program, Delays(jitter=0.2), 3)[0]
 
@@ -60,12 +60,12 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return a trace, with times exact."""
+    """A trace with exact times."""
     return dict(json.loads(path.read_bytes(), parse_float=Decimal))
 
 
 def copies(source: Path, wanted: int = 4) -> list[list[Event]]:
-    """Return the repeated events of a trace that is scaled, copy by copy."""
+    """The repeated events of a scaled trace, copy by copy."""
     before = read(source)["traceEvents"]
     length = sum(event["ph"] != "M" for event in before)
     events = len(before) + (wanted - 1) * length
@@ -78,7 +78,7 @@ def copies(source: Path, wanted: int = 4) -> list[list[Event]]:
 
 
 def numbers(events: list[Event], key: str) -> list[int]:
-    """Return all values of an argument; 0 says something only where one counts."""
+    """All values of an argument; 0 only counts where it is a valid number."""
     values = (event.get("args", {}).get(key) for event in events)
     lowest = 0 if key in {"Ev Idx", "Sequence number"} else 1
     return [value for value in values if value is not None and value >= lowest]
@@ -99,12 +99,12 @@ def gpu_work(events: list[Event]) -> list[Event]:
 
 
 def spans(events: list[Event]) -> Iterator[tuple[Any, Any]]:
-    """Yield start and end of each event."""
+    """Yield begin and end of each event."""
     return ((event["ts"], event["ts"] + event.get("dur", 0)) for event in events)
 
 
 def test_the_first_copy_is_the_source(source: Path) -> None:
-    """Events, metadata and all other keys come first as they were."""
+    """Events, metadata and all other keys of the source come first, unchanged."""
     copies(source)
     before, after = read(source), read(source.with_name("scaled.json"))
     count = len(before["traceEvents"])
@@ -125,16 +125,16 @@ def test_counts_multiply(source: Path) -> None:
 @pytest.mark.parametrize(
     "key", ["correlation", "External id", "Ev Idx", "Sequence number"]
 )
-def test_numbers_are_not_used_twice(source: Path, key: str) -> None:
-    """Within a copy numbers repeat as in the source; no copy has those of another."""
+def test_ids_are_unique_to_a_copy(source: Path, key: str) -> None:
+    """Within a copy, ids repeat as in the source; copies share none."""
     found = [Counter(numbers(events, key)) for events in copies(source)]
     uses = [sorted(of_copy.values()) for of_copy in found]
     assert uses[1:] == uses[:-1]
     assert sum(map(len, found)) == len(set().union(*found))
 
 
-def test_generated_traces_have_every_kind_of_number() -> None:
-    """What the other tests compare is there to be compared."""
+def test_generated_traces_have_every_kind_of_id() -> None:
+    """The other tests have something to compare."""
     events = [
         event for text in TRACES.values() for event in json.loads(text)["traceEvents"]
     ]
@@ -143,7 +143,7 @@ def test_generated_traces_have_every_kind_of_number() -> None:
 
 
 def test_every_linked_kernel_stays_linked(source: Path) -> None:
-    """The call with a kernel's correlation is in its copy, the op likewise."""
+    """The launch with a kernel's correlation is in the same copy, and so is its op."""
     for events in copies(source):
         called = Counter(numbers(calls(events), "correlation"))
         assert set(called.values()) == {1}
@@ -155,8 +155,8 @@ def test_every_linked_kernel_stays_linked(source: Path) -> None:
             assert call.get("External id") == args.get("External id")
 
 
-def test_flows_join_what_they_joined(source: Path) -> None:
-    """Every call and kernel with a flow has it still, at its own start."""
+def test_flows_are_kept(source: Path) -> None:
+    """Every call and kernel with a flow still has it, at its own start."""
     for events in copies(source):
         starts = {
             (e["args"]["correlation"], e["pid"], e["tid"], e["ts"])
@@ -171,7 +171,7 @@ def test_flows_join_what_they_joined(source: Path) -> None:
 
 
 def test_flows_of_autograd_have_two_ends(source: Path) -> None:
-    """A number stands for one pair of a forward and a backward op, of one copy."""
+    """An id joins one pair of a forward and a backward op in one copy."""
     ends = Counter(
         (event["id"], event["ph"])
         for events in copies(source)
@@ -184,7 +184,7 @@ def test_flows_of_autograd_have_two_ends(source: Path) -> None:
 
 
 def test_waits_name_the_record_of_their_copy(source: Path) -> None:
-    """What a wait refers to is the call that it was, of the same copy."""
+    """A wait refers to the same call, in the same copy."""
     recorded = []
     for events in copies(source):
         called = numbers(calls(events), "correlation")
@@ -193,7 +193,7 @@ def test_waits_name_the_record_of_their_copy(source: Path) -> None:
 
 
 def test_copies_do_not_overlap(source: Path) -> None:
-    """A copy begins 50 us after the last end before it, up to two for whole ones."""
+    """A copy begins 50 us (up to 52) after the previous one's last end."""
     ends = [
         (min(start for start, _ in spans(events)), max(end for _, end in spans(events)))
         for events in copies(source)
@@ -203,7 +203,7 @@ def test_copies_do_not_overlap(source: Path) -> None:
 
 
 def test_times_within_a_copy_stay(source: Path) -> None:
-    """Durations and distances are those of the source, to the digit."""
+    """Durations and distances are exactly the source's."""
     first, *others = copies(source)
     for events in others:
         shift = events[0]["ts"] - first[0]["ts"]
@@ -212,8 +212,8 @@ def test_times_within_a_copy_stay(source: Path) -> None:
         ]
 
 
-def test_steps_go_on(source: Path) -> None:
-    """Steps are numbered through all copies, on the host and on the device."""
+def test_steps_are_numbered_through(source: Path) -> None:
+    """Step numbers continue through all copies, on host and device."""
     names = [
         event["name"]
         for events in copies(source)
@@ -224,8 +224,8 @@ def test_steps_go_on(source: Path) -> None:
     assert names == [f"ProfilerStep#{number}" for number in range(1, 9)]
 
 
-def test_whole_copies_reach_the_number(source: Path) -> None:
-    """The last copy is whole, so there may be a few events more; never fewer."""
+def test_copies_reach_the_number_of_events(source: Path) -> None:
+    """The last copy is complete, so there may be a few more events, never fewer."""
     target = source.with_name("scaled.json")
     events = len(read(source)["traceEvents"])
     assert scale(source, target, 1) == (events, 1)
@@ -236,7 +236,7 @@ def test_whole_copies_reach_the_number(source: Path) -> None:
 
 
 def test_the_same_source_gives_the_same_bytes(source: Path) -> None:
-    """Compressed too, where there is a place for a date and a name."""
+    """So are compressed bytes, with the header's date and name."""
     first, second = source.with_name("1.json.gz"), source.with_name("2.json.gz")
     scale(source, first, 10_000)
     scale(source, second, 10_000)
@@ -247,7 +247,7 @@ def test_the_same_source_gives_the_same_bytes(source: Path) -> None:
 
 
 def test_a_bare_list_stays_one(tmp_path: Path) -> None:
-    """Files of 2020 are a list; 0 says no op and no time in them, and stays."""
+    """Files of 2020 are a list, in which 0 means no op and no time, and stays."""
     source, target = tmp_path / "list.json", tmp_path / "scaled.json"
     args = '{"external id": 0, "external ts": 0, "correlation": 7, "note": "100%"}'
     event = f'{{"ph": "X", "name": "k", "ts": 5, "dur": 3,\n "args": {args}}}'
@@ -258,8 +258,8 @@ def test_a_bare_list_stays_one(tmp_path: Path) -> None:
     assert target.read_text() == f"[\n{metadata},\n\n {event},\n\n {second}\n]\n"
 
 
-def test_only_fields_are_numbers(tmp_path: Path) -> None:
-    """What reads like a time or number in a name or deep in arguments stays."""
+def test_only_fields_are_renumbered(tmp_path: Path) -> None:
+    """Text like a time or an id in a name or nested argument stays."""
     source, target = tmp_path / "decoy.json", tmp_path / "scaled.json"
     name = r"\"ts\": 1, \"correlation\": 2 ProfilerStep#3"
     args = '{"inner": {"ts": 1, "id": 2}, "Ev Idx": 3}'
@@ -290,10 +290,10 @@ def run(source: Path, target: Path, events: int) -> subprocess.CompletedProcess[
         ('[{"ph": "X", "ts": -1.5}]', "ts -1.5: no plain decimal"),
     ],
 )
-def test_what_cannot_be_scaled_is_refused(
+def test_files_that_cannot_be_scaled_are_refused(
     tmp_path: Path, text: str, reason: str
 ) -> None:
-    """The command says why in a line, and writes nothing."""
+    """The error is one line, and nothing is written."""
     source, target = tmp_path / "source.json", tmp_path / "scaled.json"
     source.write_text(text)
     done = run(source, target, 9)
@@ -303,7 +303,7 @@ def test_what_cannot_be_scaled_is_refused(
     assert not target.exists()
 
 
-def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
+def test_output_of_the_command(tmp_path: Path) -> None:
     """Events and copies, so that a benchmark need not read the file."""
     source, target = tmp_path / "source.json", tmp_path / "scaled.json"
     source.write_text('[{"ph": "X", "ts": 1}, {"ph": "X", "ts": 2}]')

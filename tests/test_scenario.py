@@ -1,4 +1,4 @@
-"""Scenarios: edits of what a prediction is made with, and what they do to steps."""
+"""Scenarios: edits of a prediction's inputs, and their effect on steps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def event(name: str, start: float, duration: float, **more: Any) -> dict[str, An
 
 @pytest.fixture(scope="module")
 def hand_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """A step of 1 ms: an op of 100 us around two others, a kernel of 500 us awaited."""
+    """A step of 1 ms: an op of 100 us around two, and a wait for a kernel of 500 us."""
     call = {"cat": "cuda_runtime"}
     kernel = {"cat": "kernel", "pid": 0, "tid": 7}
     link = {"device": 0, "stream": 7, "correlation": 1}
@@ -53,35 +53,35 @@ def hand_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Data
 
 
 def predicted(database: tracedb.Database, *edits: Edit) -> int:
-    """The one step's predicted time in the one scenario, by replay."""
+    """The step's predicted time in the only scenario, by replay."""
     (row,) = database.scenarios(edits).iter_rows(named=True)
     assert row["baseline_ns"] == MS
     return int(row["predicted_ns"])
 
 
 BY_HAND: list[tuple[dict[str, Any], int]] = [
-    # 30 us of relu's 50 are off at the end, where the host is alone.
+    # 30 of relu's 50 us are saved at the end, where only the host runs.
     ({"target": "host", "name": "aten::relu", "factor": 0.4}, 970),
-    # From linear's begin to its launch: 50 us become 150, and the kernel waits.
+    # From linear's begin to its launch: 50 us become 150, and the kernel is later.
     ({"target": "host", "type": "T2", "factor": 3}, 1100),
     # The host waits for the kernel.
     ({"target": "gpu", "name": "sgemm", "factor": 1.2}, 1100),
     ({"target": "gpu", "type": "kernel", "add_ns": -100 * US}, 900),
-    # Found by the op that launched it, too.
+    # Also selected by the op that launched it.
     ({"target": "gpu", "op": "aten::addmm", "add_ns": 7 * US}, 1007),
-    # Without the wait the host is done after 630 us, the kernel after 665.
+    # Without the wait, the host ends after 630 us and the kernel after 665.
     ({"target": "wait", "type": "host"}, 665),
-    # The host does nothing in its first 100 us and its last 150.
+    # The host is idle in its first 100 us and its last 150.
     ({"target": "host", "type": "idle", "factor": 0}, 750),
     ({"target": "host", "type": "idle", "add_ns": 10 * US}, 1020),
-    # Between linear, the wait and relu it is 100 us behind the launch and 130.
+    # Between linear, wait and relu: 100 us after the launch, and 130.
     ({"target": "host", "type": "T1", "factor": 0}, 870),
 ]
 
 
 @pytest.fixture(scope="module")
 def predicted_us(hand_made: tracedb.Database) -> list[float]:
-    """The one step's predicted time with each of these edits alone, by replay."""
+    """The step's predicted time with each of these edits alone, by replay."""
     edits = [Edit(scenario=str(n), **edit) for n, (edit, _) in enumerate(BY_HAND)]
     effects = {row["scenario"]: row for row in hand_made.scenarios(edits).to_dicts()}
     assert {row["baseline_ns"] for row in effects.values()} == {MS}
@@ -89,13 +89,13 @@ def predicted_us(hand_made: tracedb.Database) -> list[float]:
 
 
 @pytest.mark.parametrize("number", range(len(BY_HAND)))
-def test_an_edit_changes_what_it_names(predicted_us: list[float], number: int) -> None:
-    """A step lasts as long as by hand after an edit."""
+def test_the_effect_of_an_edit_by_hand(predicted_us: list[float], number: int) -> None:
+    """The step takes as long as calculated by hand."""
     assert predicted_us[number] == BY_HAND[number][1]
 
 
-def test_idle_is_what_the_partition_calls_so(ingested: Ingested) -> None:
-    """Each span is of one type, on every thread: idle ones are those of the steps."""
+def test_idle_time_agrees_with_the_partition(ingested: Ingested) -> None:
+    """Each span has one type on every thread; idle spans are those of steps."""
     with tracedb.open(ingested(SAMPLES / "generated_gpu"), read_only=True) as database:
         edits = [
             Edit(scenario=kind, target="host", type=kind, factor=2)
@@ -132,8 +132,8 @@ MATCHES: list[tuple[dict[str, Any], int, int]] = [
 ]
 
 
-def test_what_an_edit_matches_is_reported(hand_made: tracedb.Database) -> None:
-    """How many there are, and their measured time."""
+def test_matches_of_an_edit_are_reported(hand_made: tracedb.Database) -> None:
+    """Their number, and their measured time."""
     edits = [Edit(scenario=str(n), **edit) for n, (edit, *_) in enumerate(MATCHES)]
     with hand_made.simulate(["replay"], edits) as beside:
         found = {
@@ -175,7 +175,7 @@ NO_MATCH = [
 def test_an_edit_that_matches_nothing_is_refused(
     hand_made: tracedb.Database, edit: dict[str, Any], line: str
 ) -> None:
-    """The line says which edit, and what it may have meant."""
+    """The error names the edit, and similar names."""
     edits = [
         Edit(scenario="edited", target="gpu", factor=2),
         Edit(scenario="edited", **edit),
@@ -188,7 +188,7 @@ def test_an_edit_that_matches_nothing_is_refused(
 
 
 def test_edits_of_one_scenario_add_up(hand_made: tracedb.Database) -> None:
-    """Factors are multiplied, then what is added counts once each."""
+    """Factors are multiplied; then each addend counts once."""
     edits = [
         Edit(scenario="both", target="gpu", factor=2),
         Edit(scenario="both", target="gpu", factor=0.5, add_ns=10 * US),
@@ -198,26 +198,26 @@ def test_edits_of_one_scenario_add_up(hand_made: tracedb.Database) -> None:
 
 
 def test_time_does_not_become_negative(hand_made: tracedb.Database) -> None:
-    """More cannot be taken off a kernel than it lasts: the host alone takes 630 us."""
+    """A kernel cannot become shorter than 0: the host alone takes 630 us."""
     edit = Edit(scenario="gone", target="gpu", add_ns=-9 * MS)
     assert predicted(hand_made, edit) == 630 * US
 
 
-def test_the_profiler_costs_a_share_of_each_event(hand_made: tracedb.Database) -> None:
-    """Seven events are too few to estimate from: each costs the 2 us of the paper."""
+def test_profiler_cost_per_event(hand_made: tracedb.Database) -> None:
+    """Seven events are too few for an estimate: each costs 2 us, as in the paper."""
     ((count, cost_ns),) = rows(
         hand_made, "SELECT op_count, event_ns FROM overhead.profiler_cost"
     )
     assert (count, cost_ns) == (0, 2 * US)
-    # Of linear, t and addmm before the launch, and of relu behind the wait; that of
-    # the launch is off while the kernel runs.
+    # linear, t and addmm before the launch, relu after the wait; the launch's cost is
+    # hidden by the kernel.
     assert predicted(hand_made, UNPROFILED) == 1000 * US - 4 * 2 * US
 
 
-def test_the_cost_of_an_op_lies_in_the_gap_before_it(
+def test_profiler_cost_is_in_the_gap_before_an_op(
     hand_made: tracedb.Database,
 ) -> None:
-    """Where gaps between ops take no time, that of relu is off with them."""
+    """If gaps between ops are removed, relu's cost goes with them."""
     gaps = Edit(scenario="gaps", target="host", type="T1", factor=0)
     both = [
         Edit(scenario="both", target="host", type="T1", factor=0),
@@ -225,14 +225,14 @@ def test_the_cost_of_an_op_lies_in_the_gap_before_it(
     ]
     steps = hand_made.scenarios([gaps, *both])
     times = dict(zip(steps["scenario"], steps["predicted_ns"], strict=True))
-    # Of t and addmm, which are nested, and of linear, before which the host is idle.
+    # t and addmm (nested), and linear, before which the host is idle.
     assert times["gaps"] - times["both"] == 3 * 2 * US
 
 
-def test_what_an_edit_multiplies_is_without_the_profiler(
+def test_edits_multiply_time_without_profiler_cost(
     hand_made: tracedb.Database,
 ) -> None:
-    """A program of twice the host time has twice what is left, not twice the cost."""
+    """Doubling host time doubles what remains after removing the cost."""
     double: dict[str, Any] = {"target": "host", "factor": 2}
     edits = [
         Edit(scenario="double", **double),
@@ -241,12 +241,12 @@ def test_what_an_edit_multiplies_is_without_the_profiler(
     ]
     steps = hand_made.scenarios(edits)
     times = dict(zip(steps["scenario"], steps["predicted_ns"], strict=True))
-    # Of t, addmm and relu; that of linear lies where the host is idle, which stays.
+    # t, addmm and relu; linear's cost is in idle time, which stays.
     assert times["double"] - times["both"] == (2 * 3 + 1) * 2 * US
 
 
-def test_the_cost_of_an_event_is_estimated(tmp_path: Path) -> None:
-    """It is the median of what ops that make no call last beyond the one op in them."""
+def test_profiler_cost_is_estimated(tmp_path: Path) -> None:
+    """It is the median excess of call-free ops over the only op in them."""
     events = [event("ProfilerStep#1", 0, 9000, cat="user_annotation")]
     for number in range(31):
         begin = 100 + 100 * number
@@ -261,7 +261,7 @@ def test_the_cost_of_an_event_is_estimated(tmp_path: Path) -> None:
 
 
 def test_events_are_counted_once(ingested: Ingested) -> None:
-    """Each op and call begins in one span of host time."""
+    """Each op and call begins in exactly one span of host time."""
     with tracedb.open(ingested(SAMPLES / "dlrm_cpu"), read_only=True) as database:
         counted = rows(
             database,
@@ -290,11 +290,11 @@ PLACED = (
     "gpu overlap until=*Backward*",
     "host:wait_data overlap workers=2 host_ns=50us",
 )
-"""What puts work, or time, in another place."""
+"""Edits that insert or move GPU work or host time."""
 
 
 def test_scenarios_equal_the_plain_loop(ingested: Ingested) -> None:
-    """Edited graphs of two ranks are simulated like a loop does, side by side."""
+    """Edited graphs of two ranks are simulated like in the plain loop."""
     edits = [
         Edit(scenario="fast", target="gpu", factor=0.3),
         Edit(scenario="slow host", target="host", factor=2.5, add_ns=100),
@@ -332,7 +332,7 @@ def test_scenarios_equal_the_plain_loop(ingested: Ingested) -> None:
 
 
 class _Beside:
-    """What the plain loop needs of a database, on the connection beside it."""
+    """What the plain loop reads from a database, on a second connection."""
 
     def __init__(self, connection: Any) -> None:  # noqa: ANN401 (DuckDB's, untyped)
         self.sql = lambda query: connection.sql(query).pl()
@@ -470,7 +470,7 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_file_is_one_line(tmp_path: Path, case: str) -> None:
-    """The line has the file, and what is wrong in it."""
+    """The line has the file and the reason."""
     text, line = BAD[case]
     path = tmp_path / "bad.json"
     path.write_text(text)
@@ -481,13 +481,13 @@ def test_a_bad_file_is_one_line(tmp_path: Path, case: str) -> None:
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    """What is wrong is that there is none."""
+    """The error says that there is none."""
     with pytest.raises(tracedb.ScenarioError, match=r"none\.json: .*: No such file"):
         read_scenarios(tmp_path / "none.json")
 
 
-def test_the_command_says_what_edits_match(tmp_path: Path, ingested: Ingested) -> None:
-    """Rows are of all scenarios in the file's order; one without effect is reported."""
+def test_the_command_reports_matches(tmp_path: Path, ingested: Ingested) -> None:
+    """Rows of all scenarios in file order; one without effect is reported."""
     database, file = ingested(SAMPLES / "generated_gpu"), tmp_path / "what_if.json"
     same = {"target": "gpu", "type": "kernel", "factor": 1}
     half = {"target": "gpu", "factor": 0.5}
@@ -504,10 +504,10 @@ def test_the_command_says_what_edits_match(tmp_path: Path, ingested: Ingested) -
     assert {row["method"] for row in shown} == {"replay"}
 
 
-def test_the_command_refuses_what_matches_nothing(
+def test_commands_refuse_edits_without_matches(
     tmp_path: Path, ingested: Ingested
 ) -> None:
-    """Exit code 2, one line, and nothing on stdout, of every command with scenarios."""
+    """Exit code 2, one line, empty stdout, for every command with scenarios."""
     database, file = ingested(SAMPLES / "generated_gpu"), tmp_path / "what_if.json"
     gone = {"target": "gpu", "name": "no such kernel", "factor": 0}
     file.write_text(json.dumps({"nothing": [gone]}))
@@ -529,7 +529,7 @@ def test_the_command_refuses_what_matches_nothing(
         ("--library", "x.parquet", "--without-profiler"),
     ],
 )
-def test_what_does_not_go_together_is_refused(options: tuple[str, ...]) -> None:
+def test_conflicting_options_are_refused(options: tuple[str, ...]) -> None:
     """Exit code 2, before anything is opened."""
     done = CliRunner().invoke(command, ["predict", "none.duckdb", *options])
     assert done.exit_code == 2

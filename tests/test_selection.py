@@ -1,4 +1,4 @@
-"""What edits choose equals what a plain loop over the rows does, field by field."""
+"""What edits select equals what a plain loop over rows selects, for each field."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SPAN_TYPES: dict[tuple[str, str | None], tuple[str, ...]] = {
 
 
 def matches(pattern: str, text: str | None) -> bool:
-    """Whether a text is as a pattern says."""
+    """Whether a text matches a pattern."""
     if text is None:
         return False
     if is_expression(pattern):
@@ -46,14 +46,14 @@ def matches(pattern: str, text: str | None) -> bool:
 
 
 def among(numbers: int | str | None, number: int | None) -> bool:
-    """Whether a number is one of those that are chosen."""
+    """Whether a number is among the selected ones."""
     return numbers is None or (
         number is not None and any(a <= number <= b for a, b in ranges(numbers))
     )
 
 
 def overlap(times: list[Times], start: int, end: int) -> int:
-    """How much of a span lies in some times of each of several lists."""
+    """How much of a span is within the intersection of several lists of times."""
     cuts = {start, end}
     for chosen in times:
         cuts |= {at for pair in chosen for at in pair if start < at < end}
@@ -66,10 +66,10 @@ def overlap(times: list[Times], start: int, end: int) -> int:
 
 
 class Rows:
-    """The rows of a database, and what edits choose of them by a loop."""
+    """A database's rows, and what edits select from them, by a loop."""
 
     def __init__(self, database: tracedb.Database) -> None:
-        """Read them all."""
+        """Read all rows."""
         self.database = database
         self._times: dict[tuple[Edit, int], dict[str, Times]] = {}
 
@@ -78,7 +78,7 @@ class Rows:
 
     @cached_property
     def ops(self) -> list[Row]:
-        """The ops that are no user ranges, outer ones first."""
+        """Ops other than user ranges, outer ones first."""
         return self._read(
             "SELECT op_id AS node, * FROM staging.op WHERE NOT is_annotation "
             "ORDER BY start_ns, end_ns DESC, op_id"
@@ -86,7 +86,7 @@ class Rows:
 
     @cached_property
     def spans(self) -> list[Row]:
-        """The spans of host time, with their names; idle as the partition has it."""
+        """Spans of host time with their names; idle spans as in the partition."""
         return self._read(
             """
             SELECT
@@ -125,7 +125,7 @@ class Rows:
 
     @cached_property
     def works(self) -> list[Row]:
-        """The GPU work, with when and where it was launched."""
+        """GPU work, and when and where it was launched."""
         return self._read(
             "SELECT work.*, call.thread_id, call.start_ns AS at_ns, process_group, "
             "wait.gpu_op_id IS NOT NULL AS waits, "
@@ -173,7 +173,7 @@ class Rows:
         return self._read("SELECT node_id AS node, * FROM graph.node")
 
     def times(self, edit: Edit, thread: int) -> dict[str, Times]:
-        """When each of an edit's fields is the case on a thread, looked up once."""
+        """The times on a thread at which each of an edit's fields holds (cached)."""
         if (edit, thread) not in self._times:
             self._times[edit, thread] = self._times_of(edit, thread)
         return self._times[edit, thread]
@@ -228,7 +228,7 @@ class Rows:
     def instances(
         self, edit: Edit, found: list[Row], key: Callable[[Row], tuple[int, int]]
     ) -> list[Row]:
-        """Those of which the ordinal in their step is chosen."""
+        """Those whose ordinal in their step is selected."""
         if edit.instance is None:
             return found
         groups: dict[tuple[int, int | None], list[Row]] = {}
@@ -252,7 +252,7 @@ class Rows:
         ]
 
     def all_times(self, edit: Edit, thread: int, ops: list[Row]) -> list[Times]:
-        """When all of an edit's fields are the case on a thread."""
+        """The times at which all of an edit's fields hold."""
         fields = list(self.times(edit, thread).values()) if edit.target != "op" else []
         if edit.target == "op" or edit.op is not None or edit.shape is not None:
             own = [op for op in ops if op["thread_id"] == thread]
@@ -260,7 +260,7 @@ class Rows:
         return fields
 
     def times_in(self, edit: Edit, op: Row) -> Times:
-        """The time of an op, or that in which no op in it runs."""
+        """The time of an op, or its time outside inner ops."""
         found = [(op["start_ns"], op["end_ns"])]
         for inner in self.within[op["op_id"]] if edit.part else ():
             start, end = inner["start_ns"], inner["end_ns"]
@@ -274,7 +274,7 @@ class Rows:
 
     @cached_property
     def within(self) -> dict[int, list[Row]]:
-        """The ops within each op, at any depth."""
+        """All ops within each op, at any depth."""
         parents = dict(
             self.database.sql("SELECT op_id, parent_op_id FROM staging.op").rows()
         )
@@ -287,7 +287,7 @@ class Rows:
         return found
 
     def chosen_spans(self, edit: Edit) -> dict[tuple[int, int], int]:
-        """The spans that an edit chooses, with how much of each."""
+        """The spans that an edit selects, and how much of each."""
         types = SPAN_TYPES.get((edit.target, edit.type), (str(edit.type),))
         ops = self.chosen_ops(edit)
         found, chosen = {}, []
@@ -307,7 +307,7 @@ class Rows:
                 found[span["thread_id"], span["position"]] = part
         if edit.op or edit.shape or edit.target == "op":
             return found
-        # Of spans that are calls of their own.
+        # Spans that are calls.
         numbered = self.instances(
             edit, chosen, lambda s: (s["start_ns"], s["thread_id"])
         )
@@ -315,7 +315,7 @@ class Rows:
         return {key: found[key] for key in keys}
 
     def chosen_works(self, edit: Edit) -> set[int]:
-        """The GPU work that an edit of work, ops or waits of streams chooses."""
+        """GPU work selected by an edit of GPU work, ops or stream waits."""
         if edit.target == "host" or edit.type in ("host", "thread", "return"):
             return set()
         ops = self.chosen_ops(edit)
@@ -357,14 +357,14 @@ def database(ingested: Ingested) -> Iterator[tracedb.Database]:
 
 @pytest.fixture(scope="module")
 def plain(database: tracedb.Database) -> Rows:
-    """The same by a loop."""
+    """The same rows, for the loop."""
     return Rows(database)
 
 
 def found(
     database: tracedb.Database, edits: list[Edit]
 ) -> dict[str, tuple[dict[tuple[int, int], int], set[int]]]:
-    """What edits of scenarios of their own choose: spans, and GPU work."""
+    """What edits select, each in its own scenario: spans and GPU work."""
     from tracedb.simulation import beside
 
     chosen: dict[str, tuple[dict[tuple[int, int], int], set[int]]] = {
@@ -447,15 +447,15 @@ FIELDS: list[dict[str, Any]] = [
 
 
 def made(scenario: str, fields: dict[str, Any]) -> Edit:
-    """An edit with some selection."""
+    """An edit with a selection."""
     change: dict[str, Any] = {} if fields["target"] == "wait" else {"factor": 0.5}
     return Edit(scenario=scenario, **fields, **change)
 
 
-def test_each_field_chooses_as_a_loop_does(
+def test_each_field_selects_like_a_loop(
     database: tracedb.Database, plain: Rows
 ) -> None:
-    """Spans with their parts, and GPU work; each choice is of something, not of all."""
+    """Spans, their parts and GPU work are equal; some but not all are selected."""
     edits = [made(str(number), fields) for number, fields in enumerate(FIELDS)]
     for edit, (spans, works) in zip(
         edits, found(database, edits).values(), strict=True
@@ -485,7 +485,7 @@ NAMES: dict[str, list[int | str]] = {
 
 @st.composite
 def selections(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Selections by several fields, of those that make sense together."""
+    """Selections by several fields that can be combined."""
     drawn = []
     for number in range(6):
         target = draw(st.sampled_from(["host", "gpu", "op", "wait"]))
@@ -503,10 +503,10 @@ def selections(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 @settings(max_examples=6, deadline=None)
 @given(drawn=selections())
-def test_fields_choose_together(
+def test_combined_fields_select_the_intersection(
     drawn: list[dict[str, Any]], database: tracedb.Database, plain: Rows
 ) -> None:
-    """What an edit chooses is what all of its fields choose."""
+    """An edit selects what all of its fields select."""
     edits = [made(str(number), fields) for number, fields in enumerate(drawn)]
     if not edits:
         return
@@ -518,10 +518,10 @@ def test_fields_choose_together(
         assert works == plain.chosen_works(edit), edit
 
 
-def test_nodes_choose_what_they_are_and_hold(
+def test_nodes_select_themselves_and_their_contents(
     database: tracedb.Database, plain: Rows
 ) -> None:
-    """A number of an op, a call, GPU work or a range; or what a query gives."""
+    """By the id of an op, call, GPU op or range, or by a query."""
     query = "SELECT min(node_id) FROM graph.node WHERE kind = 'launch'"
     ((launch,),) = database.sql(query).rows()
     op = plain.ops[3]["op_id"]
@@ -563,10 +563,10 @@ QUERIES = [
 
 
 @pytest.mark.parametrize(("query", "line"), QUERIES)
-def test_queries_are_run_as_a_users(
+def test_node_queries_are_sandboxed(
     database: tracedb.Database, query: str, line: str
 ) -> None:
-    """What is not allowed, fails or gives no nodes is one line."""
+    """Forbidden queries, errors, and results without nodes give one line."""
     edit = made("q", {"target": "gpu", "sql": query})
     with pytest.raises(tracedb.ScenarioError) as raised:
         database.scenarios([edit])
@@ -601,18 +601,18 @@ MISSES = [
 
 
 @pytest.mark.parametrize(("fields", "line"), MISSES)
-def test_what_matches_nothing_lists_near_misses(
+def test_edits_without_matches_list_similar_names(
     database: tracedb.Database, fields: dict[str, Any], line: str
 ) -> None:
-    """The line has the field that is wrong, and what there is of it."""
+    """The line has the wrong field, and what there is."""
     with pytest.raises(tracedb.ScenarioError) as raised:
         database.scenarios([made("s", fields)])
     assert str(raised.value).startswith("scenario s, edit 1: no ")
     assert line in str(raised.value)
 
 
-def test_patterns_are_of_whole_texts_or_expressions() -> None:
-    """The loop's own reading of a pattern is as documented."""
+def test_patterns_match_whole_names() -> None:
+    """The loop's own implementation of patterns is as documented."""
     assert matches("*gemm*", "sgemm_128")
     assert not matches("gemm", "sgemm")
     assert matches("/gemm/", "sgemm_128")
@@ -638,10 +638,10 @@ ODD_PATTERNS = (
 )
 
 
-def test_patterns_match_any_names(tmp_path: Path) -> None:
-    """A `?` is a character of however many bytes, quotes and brackets themselves.
+def test_patterns_match_unusual_names(tmp_path: Path) -> None:
+    """`?` matches a character of any number of bytes; quotes and brackets are literal.
 
-    A pattern that is a name is of that alone.
+    A pattern that equals a name matches only that name.
     """
     body = tuple(Op(name, (Gap(1_000),)) for name in ODD_NAMES)
     program = Program((Rank((Thread("main", (step(1, *body),)),)),))

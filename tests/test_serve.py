@@ -1,4 +1,4 @@
-"""A served report answers queries, and nobody but the one who started it."""
+"""A served report answers queries, only to the person who started it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def asked(
     body: str | None = None,
     **headers: str,
 ) -> tuple[int, bytes, dict[str, str]]:
-    """What a request is answered: status, body, headers."""
+    """The answer to a request: status, body, headers."""
     link = HTTPConnection(LOOPBACK, server.server_port, timeout=120)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     link.request("GET" if body is None else "POST", place, body, named)
@@ -53,12 +53,12 @@ def asked(
 
 
 def place(server: Server, name: str = "") -> str:
-    """The path of something below the token."""
+    """A path below the token."""
     return urlsplit(server.url).path + name
 
 
 def sql(server: Server, query: str) -> dict[str, object]:
-    """What a query is answered."""
+    """The answer to a query."""
     status, body, _ = asked(
         server, place(server, "sql"), json.dumps({"query": query}), **JSON
     )
@@ -66,15 +66,15 @@ def sql(server: Server, query: str) -> dict[str, object]:
     return dict(json.loads(body))
 
 
-def test_it_is_bound_to_the_loopback(server: Server) -> None:
-    """No other machine reaches it."""
+def test_the_server_is_bound_to_loopback(server: Server) -> None:
+    """Other machines cannot reach it."""
     assert server.socket.getsockname()[0] == "127.0.0.1"
     assert server.url.startswith(f"http://127.0.0.1:{server.server_port}/")
     assert len(server.token) >= 32
 
 
-def test_the_page_may_ask_its_server_alone(server: Server) -> None:
-    """It is the report, with a policy that lets it ask where it comes from."""
+def test_the_page_may_only_contact_its_server(server: Server) -> None:
+    """It is the report, with a policy that allows requests to its own origin."""
     status, body, headers = asked(server, place(server))
     assert status == 200
     policy = body.decode().partition('content="')[2].partition('"')[0]
@@ -87,7 +87,7 @@ def test_the_page_may_ask_its_server_alone(server: Server) -> None:
 
 
 def test_queries_read_and_change_nothing(server: Server) -> None:
-    """Rows or a line: in the sandbox of `tracedb sql`, at most 1,000 rows."""
+    """Rows or an error line: the sandbox of `tracedb sql`, and at most 1,000 rows."""
     assert sql(server, "SELECT 1 AS a, '<b>' AS b") == {
         "columns": ["a", "b"],
         "rows": [[1, "<b>"]],
@@ -118,10 +118,10 @@ def test_queries_read_and_change_nothing(server: Server) -> None:
         ({"Sec-Fetch-Site": "same-site"}, "@"),
     ],
 )
-def test_strangers_are_told_nothing(
+def test_strangers_are_refused(
     server: Server, headers: dict[str, str], path: str
 ) -> None:
-    """Without the token, by another name, or from another origin."""
+    """Without the token, by another host name, or from another origin."""
     wanted = path.replace("@", place(server))
     status, body, _ = asked(server, wanted, **headers)
     assert (status, body) == (404, b"")
@@ -137,15 +137,15 @@ def test_strangers_are_told_nothing(
         (JSON, "x" * 200_000, 413),
     ],
 )
-def test_what_is_no_query_is_refused(
+def test_malformed_requests_are_refused(
     server: Server, headers: dict[str, str], body: str, status: int
 ) -> None:
-    """A form of another page, text that is no query, and too much of it."""
+    """A form from another page, text that is no query, and large bodies."""
     assert asked(server, place(server, "sql"), body, **headers)[0] == status
 
 
-def test_a_trace_is_what_export_writes(server: Server) -> None:
-    """Of the run, or of a step, for Perfetto's UI."""
+def test_a_trace_equals_the_export(server: Server) -> None:
+    """Of the run or a step, for Perfetto's UI."""
     sizes = []
     for name in ("trace", "trace?step=2"):
         status, body, headers = asked(server, place(server, name))
@@ -156,8 +156,8 @@ def test_a_trace_is_what_export_writes(server: Server) -> None:
     assert (status, body) == (400, b"no step 99 in run 1; available: 1, 2, 3")
 
 
-def test_a_port_that_is_taken_is_one_line(server: Server, ingested: Ingested) -> None:
-    """The command then ends, with what to do; so it does without a database."""
+def test_a_port_in_use_is_one_line(server: Server, ingested: Ingested) -> None:
+    """The command ends with a hint; likewise without a database."""
     line = ["serve", str(ingested(GPU)), "--port", str(server.server_port)]
     done = CliRunner().invoke(command, line)
     assert done.exit_code == 2
@@ -165,7 +165,7 @@ def test_a_port_that_is_taken_is_one_line(server: Server, ingested: Ingested) ->
     assert CliRunner().invoke(command, ["serve", "none.duckdb"]).exit_code == 2
 
 
-def test_it_ends_by_ctrl_c(ingested: Ingested) -> None:
+def test_ctrl_c_stops_the_server(ingested: Ingested) -> None:
     """The command prints the address, serves, and ends at once."""
     process = subprocess.Popen(  # noqa: S603 (our own program)
         [sys.executable, "-Im", "tracedb", "serve", str(ingested(GPU))],
@@ -188,8 +188,8 @@ HANDED = "sent.filter(one => one[0].perfetto)"
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
-def test_a_person_asks_and_hands_over(server: Server) -> None:
-    """In Chromium: a query, an error, and Perfetto's protocol; it asks its server."""
+def test_queries_and_perfetto_in_a_browser(server: Server) -> None:
+    """In Chromium: a query, an error, and Perfetto's message protocol."""
     with browser() as page:
         page.send("Page.navigate", url=server.url)
         wait(page, "document.readyState === 'complete' && window.timeline")
@@ -221,7 +221,7 @@ def test_a_person_asks_and_hands_over(server: Server) -> None:
 
 
 def wait(page: Page, condition: str) -> None:
-    """Wait until something is so in the page."""
+    """Wait until a condition holds in the page."""
     page.run(
         f"new Promise(async r => {{ while (!({condition})) "
         "await new Promise(s => setTimeout(s, 50)); r(); })"

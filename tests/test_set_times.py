@@ -1,4 +1,4 @@
-"""Times that edits set to those of other steps, ranks and runs, against programs."""
+"""Edits that set times to those of other steps, ranks and runs, against programs."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ STATISTICS: dict[str, Callable[[tuple[int, ...]], float]] = {
 }
 Body = tuple[Action, ...]
 Times = list[int]
-"""What a step takes: a factor of host time, and the time of each of its GPU ops."""
+"""A step's host time factor, and the time of each of its GPU ops."""
 
 
 def edits_of(name: str) -> list[dict[str, Any]]:
-    """The edits that set all times."""
+    """Edits that set all times."""
     how = {"action": "ideal"} if name == "ideal" else {"action": "set", "set_to": name}
     return [target | how for target in TARGETS]
 
 
 def body_of(seed: int) -> Body:
-    """What a random step does on a thread and one stream or two."""
+    """A random step's body on a thread and 1 or 2 streams."""
     program = random_program(seed, threads=1, streams=1 + seed % 2, steps=1, ops=6)
     (rank,) = program.ranks
     (body,) = (a.body for a in rank.threads[0].body if isinstance(a, Annotation))
@@ -66,7 +66,7 @@ def body_of(seed: int) -> Body:
 
 
 def in_times(body: Body, times: Times) -> Body:
-    """The body with host time times a factor, and GPU work of other times."""
+    """The body with a host time factor and other GPU times."""
     factor, *left = times
 
     def changed(action: Action) -> Action:
@@ -82,14 +82,14 @@ def in_times(body: Body, times: Times) -> Body:
 
 
 def random_times(body: Body, *seed: int) -> Times:
-    """Times that differ: all are multiples of what their mean may divide them by."""
+    """Varying times: multiples of what a mean may divide them by."""
     random = seeded(*seed)
     marks = works_in(body)
     return [6 * random.randint(1, 5), *(120 * random.randint(1, 999) for _ in marks)]
 
 
 def works_in(body: Body) -> list[Action]:
-    """The GPU work that a body launches."""
+    """GPU work launched by a body."""
     found = []
     for action in body:
         if isinstance(action, Op | Annotation):
@@ -100,7 +100,7 @@ def works_in(body: Body) -> list[Action]:
 
 
 def rank_of(bodies: Sequence[Body], times: Sequence[Times]) -> Rank:
-    """A rank that does one after another, each in its times."""
+    """A rank that runs one step after another, each with its times."""
     steps = [
         step(number, *in_times(body, own))
         for number, (body, own) in enumerate(zip(bodies, times, strict=True), 1)
@@ -109,13 +109,13 @@ def rank_of(bodies: Sequence[Body], times: Sequence[Times]) -> Rank:
 
 
 def typical(name: str, times: Sequence[Times]) -> Times:
-    """The statistic of each of several times."""
+    """The statistic over several times."""
     return [round(STATISTICS[name](of)) for of in zip(*times, strict=True)]
 
 
 @pytest.fixture(scope="module")
 def programs() -> list[tuple[Case, Body, list[Times]]]:
-    """Twenty programs of three steps each, and the first of them in other times."""
+    """Twenty programs of three steps each, and the first one with other times."""
     made = []
     for number in range(21):
         body = body_of(number % 20)
@@ -130,7 +130,7 @@ def predicted(
     programs: list[tuple[Case, Body, list[Times]]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Predicted:
-    """What is predicted with the medians of their steps, and with times of the last."""
+    """Predictions with the medians of their steps, or with the last one's times."""
     scenarios = {
         "step_median": edits_of("step_median"),
         "run": [target | {"action": "set", "from_run": 21} for target in TARGETS],
@@ -139,10 +139,10 @@ def predicted(
     return predict(folder, [one for one, *_ in programs], scenarios)
 
 
-def test_medians_of_steps_are_as_in_a_program_that_has_them(
+def test_medians_of_steps_equal_a_program_that_has_them(
     programs: list[tuple[Case, Body, list[Times]]], predicted: Predicted
 ) -> None:
-    """All of them are predicted to the nanosecond."""
+    """All are predicted to the nanosecond."""
     for one, body, times in programs:
         changed = rank_of([body] * 3, [typical("step_median", times)] * 3)
         assert_foretold(one, "step_median", predicted, Program((changed,)), CUDA)
@@ -151,15 +151,15 @@ def test_medians_of_steps_are_as_in_a_program_that_has_them(
 def test_times_of_another_run_are_its_medians(
     programs: list[tuple[Case, Body, list[Times]]], predicted: Predicted
 ) -> None:
-    """The first program takes those of the last, which does the same."""
+    """The first program takes the times of the last, which does the same work."""
     (first, body, _), *_, (_, same, times) = programs
     assert body == same
     changed = rank_of([body] * 3, [typical("step_median", times)] * 3)
     assert_foretold(first, "run", predicted, Program((changed,)), CUDA)
 
 
-def test_times_of_ranks_are_as_in_a_job_that_has_them(tmp_path: Path) -> None:
-    """Three ranks of twenty steps, none like another: to the nanosecond, too."""
+def test_times_of_ranks_equal_a_job_that_has_them(tmp_path: Path) -> None:
+    """Three ranks of twenty different steps agree to the nanosecond."""
     bodies = [body_of(seed) for seed in range(20)]
     ranks = [
         [random_times(body, rank, seed) for seed, body in enumerate(bodies)]

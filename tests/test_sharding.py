@@ -1,4 +1,4 @@
-"""Embedding tables over ranks: plans, what they cost, and what is refused."""
+"""Sharding embedding tables over ranks: plans, their cost, and what is refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tracedb.sharding.cuts import Cuts, Numbers
 
-# Latency, then bandwidth; whole bytes and nanoseconds.
+# Latency, then bandwidth; integer bytes and nanoseconds.
 EXCHANGE = Exchange(np.array([0.0, 1, 1000, 10**9]), np.array([0.0, 50, 60, 10**6]))
 SEEDS = range(40)
 
@@ -42,7 +42,7 @@ class NoCuts:
     """Tables that cannot be split."""
 
     def finer(self, _cut: Cut) -> Iterator[Cut]:
-        """Give no way to split."""
+        """No way to split."""
         return iter(())
 
 
@@ -50,7 +50,7 @@ CUTS: Cuts = NoCuts()  # type: ignore[assignment] # as much of it as is asked
 
 
 def made(takes: Sequence[Sequence[int]]) -> Shards:
-    """Whole tables that take so much: a row for each table."""
+    """Whole tables with given costs, one row each."""
     array = np.array(takes, np.int64).T
     count = array.shape[1]
     cuts = tuple(Cut(number) for number in range(count))
@@ -58,7 +58,7 @@ def made(takes: Sequence[Sequence[int]]) -> Shards:
 
 
 def random_shards(seed: int, count: int) -> Shards:
-    """Tables of all sizes, some of them alike."""
+    """Tables of all sizes, some of them equal."""
     random = seeded("shards", seed)
     kinds = [
         [round(10 ** random.uniform(1, 4)) for _ in range(5)]
@@ -68,13 +68,13 @@ def random_shards(seed: int, count: int) -> Shards:
 
 
 def goal_of(shards: Shards, ranks: int, share: float = 2.0) -> Goal:
-    """A goal with room for so much more than the mean of the ranks."""
+    """A goal with memory for a multiple of the ranks' mean."""
     room = int(shards.takes[4].sum() / ranks * share) + int(shards.takes[4].max())
     return Goal(ranks, room, EXCHANGE, sends_indices=True)
 
 
 def best_of(shards: Shards, goal: Goal) -> Plan:
-    """What the search makes of the best plan by rules."""
+    """The search's result, started from the best heuristic plan."""
     found = [
         Plan(goal.time_ns(shards, rank), shards, rank)
         for name, rank in plans(shards, goal)
@@ -85,14 +85,14 @@ def best_of(shards: Shards, goal: Goal) -> Plan:
 
 
 def exhausted(shards: Shards, goal: Goal) -> int:
-    """[ns] The best of all plans there are, one by one."""
+    """[ns] The best of all plans, by enumeration."""
     every = product(range(goal.ranks), repeat=len(shards))
     ranks = (np.array(rank, np.int64) for rank in every)
     return min(goal.time_ns(shards, r) for r in ranks if goal.fits(shards, r))
 
 
 def by_hand(shards: Shards, rank: Numbers, goal: Goal) -> int:
-    """[ns] A plan's time, added up rank by rank."""
+    """[ns] A plan's time, summed rank by rank."""
     most = [0] * 5
     for one in range(goal.ranks):
         there = [place for place in range(len(shards)) if rank[place] == one]
@@ -106,8 +106,8 @@ def by_hand(shards: Shards, rank: Numbers, goal: Goal) -> int:
     return most[0] + most[1] + 2 * sums + indices
 
 
-def test_the_search_is_near_the_best_of_all_plans() -> None:
-    """It is never better, and in most of small cases as good."""
+def test_the_search_is_close_to_the_optimum() -> None:
+    """It is never better, and in most small cases equal."""
     gaps = []
     for seed in SEEDS:
         shards = random_shards(seed, 3 + seed % 4)
@@ -119,8 +119,8 @@ def test_the_search_is_near_the_best_of_all_plans() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_search_makes_nothing_worse(seed: int) -> None:
-    """It is at most what it started from, has room, and has every shard once."""
+def test_the_search_never_makes_a_plan_worse(seed: int) -> None:
+    """The result costs at most the start, fits, and has every shard once."""
     shards = random_shards(seed, 5 + 2 * seed)
     goal = goal_of(shards, 1 + seed % 9, share=1.2)
     for _, rank in plans(shards, goal):
@@ -136,8 +136,8 @@ def test_the_search_makes_nothing_worse(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS[:10])
-def test_the_order_of_tables_does_not_count(seed: int) -> None:
-    """Plans by rules and the search cost the same whatever the order."""
+def test_the_order_of_tables_does_not_matter(seed: int) -> None:
+    """Heuristic plans and the search cost the same for any order."""
     shards = random_shards(seed, 20)
     goal = goal_of(shards, 3)
     order = np.array(seeded("order", seed).sample(range(20), 20), np.int64)
@@ -154,8 +154,8 @@ def test_the_order_of_tables_does_not_count(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("ranks", "each"), [(1, 3), (4, 1), (4, 5)])
-def test_tables_that_are_alike_are_spread_evenly(ranks: int, each: int) -> None:
-    """All plans give each rank as many, and nothing is better."""
+def test_equal_tables_are_spread_evenly(ranks: int, each: int) -> None:
+    """All plans give each rank the same number, and nothing is better."""
     shards = made([[70, 110, 512, 64, 4096]] * (ranks * each))
     goal = goal_of(shards, ranks)
     for _, rank in plans(shards, goal):
@@ -177,13 +177,13 @@ RANKS, BATCH = 4, 2048
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of plans."""
+    """A database of stored plans."""
     return tmp_path_factory.mktemp("sharding") / "plans.duckdb"
 
 
 @pytest.fixture(scope="module")
 def found(kept: Path) -> Sharding:
-    """Plans for a few tables, which are kept."""
+    """Plans for a few tables, which are stored."""
     return tracedb.shard(
         TABLES, ranks=RANKS, gpu="H100", batch=BATCH, memory="8GB", database=kept
     )
@@ -191,14 +191,14 @@ def found(kept: Path) -> Sharding:
 
 @pytest.fixture(scope="module")
 def opened(found: Sharding, kept: Path) -> Iterator[tracedb.Database]:
-    """The database that they are kept in, opened to be asked."""
+    """The database with the plans, opened."""
     assert found.plans.height
     with tracedb.open(kept, read_only=True) as db:
         yield db
 
 
-def test_shards_are_what_tables_are_split_into(opened: tracedb.Database) -> None:
-    """Their sizes add up to those of the table, and are nearly alike."""
+def test_shards_sum_to_their_table(opened: tracedb.Database) -> None:
+    """Their sizes sum to the table's, and are almost equal."""
     shards = opened.sql("FROM prediction.embedding_shard")
     assert {*shards["way"]} == {"none", "column", "row"}
     for (ordinal, way, parts), sizes in shards.group_by("ordinal", "way", "parts"):
@@ -219,8 +219,8 @@ def test_shards_are_what_tables_are_split_into(opened: tracedb.Database) -> None
             assert (sizes["width"] % 4 == 0).all()
 
 
-def test_shards_take_what_their_sizes_say(opened: tracedb.Database) -> None:
-    """Bytes by hand: weights, the optimizer's, sums, indices."""
+def test_memory_of_shards_by_hand(opened: tracedb.Database) -> None:
+    """Bytes of weights, optimizer state, sums and indices."""
     examples = RANKS * BATCH
     size = {"float32": 4, "float16": 2, "bfloat16": 2}
     for row in opened.sql("FROM prediction.embedding_shard").iter_rows(named=True):
@@ -230,8 +230,8 @@ def test_shards_take_what_their_sizes_say(opened: tracedb.Database) -> None:
         assert row["index_bytes"] == pytest.approx(8 * examples * row["pooling"], abs=1)
 
 
-def test_costs_add_up(found: Sharding, opened: tracedb.Database) -> None:
-    """Of tables to ranks, of ranks to plans: nothing is added, nothing is left out."""
+def test_costs_sum_up(found: Sharding, opened: tracedb.Database) -> None:
+    """Costs of tables sum to ranks, and those of ranks to plans."""
     estimate = "SELECT direction, estimate_ns FROM reference.shard_estimate"
     launch = dict(rows(opened, f"{estimate} WHERE rows = 0"))
     knots = "SELECT message_bytes, estimate_ns FROM reference.exchange_estimate"
@@ -265,7 +265,7 @@ def test_costs_add_up(found: Sharding, opened: tracedb.Database) -> None:
 
 
 def test_every_plan_has_all_of_every_table(found: Sharding) -> None:
-    """No element of a table is nowhere, or twice."""
+    """No element of a table is missing or duplicated."""
     for (_, _, ordinal), shards in found.tables.group_by("plan", "split", "ordinal"):
         table = TABLES[ordinal]
         assert (shards["rows"] * shards["width"]).sum() == table.rows * table.width
@@ -273,7 +273,7 @@ def test_every_plan_has_all_of_every_table(found: Sharding) -> None:
 
 
 def test_the_searched_plan_is_the_best(found: Sharding) -> None:
-    """None is faster; what has no room comes last, and is told in a line each."""
+    """No other plan is faster; plans that do not fit come last, with one line each."""
     best = found.plans.filter(plan="searched")["added_ns"].item()
     assert best == found.plans["added_ns"][0]
     assert found.plans["place"].drop_nulls().is_sorted()
@@ -288,10 +288,10 @@ def test_the_searched_plan_is_the_best(found: Sharding) -> None:
     assert found.of_best(found.ranks).height == RANKS
 
 
-def test_the_search_sees_what_the_questions_tell(
+def test_the_search_agrees_with_the_questions(
     found: Sharding, opened: tracedb.Database
 ) -> None:
-    """Its own sum is `question.sharding`'s, but for the launches."""
+    """Its cost equals `question.sharding`'s, except for launches."""
     from tracedb.sharding.cuts import Cuts
     from tracedb.sharding.run import _exchange
 
@@ -310,8 +310,8 @@ def test_the_search_sees_what_the_questions_tell(
         assert time + launches == plan["added_ns"]
 
 
-def test_a_rank_of_like_tables_takes_what_one_launch_of_them_takes() -> None:
-    """As many tables on each rank as in the mean: the fused launch, to a nanosecond."""
+def test_equal_tables_per_rank_take_one_fused_launch() -> None:
+    """With the mean number of tables on each rank, it is exact to a nanosecond."""
     tables = [Table(f"t{n}", 100_000, 64, 8.0, "float32") for n in range(6)]
     fused, each = (
         tracedb.shard(tables, ranks=2, gpu="H100", batch=512, launch=launch)
@@ -335,10 +335,8 @@ def test_a_rank_of_like_tables_takes_what_one_launch_of_them_takes() -> None:
         assert set(each.ranks[f"{way}_ns"]) == {3 * one}
 
 
-def test_questions_tell_of_what_is_kept(
-    found: Sharding, kept: Path, tmp_path: Path
-) -> None:
-    """Plans stay in a database, and a plan of your own is told of beside them."""
+def test_stored_plans_are_listed(found: Sharding, kept: Path, tmp_path: Path) -> None:
+    """Plans stay in a database, and a user's plan is shown beside them."""
     own = f"""
         INSERT INTO reference.shard_placement
         SELECT 'mine', 'none', ordinal, 'none', 1, 0, ordinal % {RANKS}
@@ -352,8 +350,8 @@ def test_questions_tell_of_what_is_kept(
     assert plan.equals(naive)
 
 
-def test_what_the_optimizer_keeps_has_to_fit(found: Sharding) -> None:
-    """Of Adam two more of everything; without room for that it is one line."""
+def test_optimizer_state_has_to_fit(found: Sharding) -> None:
+    """Adam needs twice the weights more; without memory for that, it is one line."""
     assert OPTIMIZERS["adam"] == (0, 8)
     with pytest.raises(tracedb.ShardingError, match=r"no plan fits.*46\.1 GB"):
         tracedb.shard(
@@ -387,8 +385,8 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_files_that_are_no_tables_are_refused(name: str, tmp_path: Path) -> None:
-    """In a line that says where, and what."""
+def test_malformed_table_files_are_refused(name: str, tmp_path: Path) -> None:
+    """One line gives the place and the reason."""
     text, expected = BAD[name]
     path = tmp_path / name
     path.write_text(text)
@@ -399,8 +397,8 @@ def test_files_that_are_no_tables_are_refused(name: str, tmp_path: Path) -> None
     assert "\n" not in str(error.value)
 
 
-def test_files_say_the_same_in_three_languages(tmp_path: Path) -> None:
-    """CSV, JSON and TOML; names and types need not be given."""
+def test_table_files_in_three_formats(tmp_path: Path) -> None:
+    """CSV, JSON and TOML agree; names and dtypes are optional."""
     row = {"rows": 5, "width": 8, "pooling": 1.5}
     texts = {
         "t.csv": "rows,width,pooling,name\n5,8,1.5,\n5,8,1.5,x\n",
@@ -423,7 +421,7 @@ def csv_file(tmp_path: Path) -> Path:
 
 
 def ask(*words: object) -> Any:  # noqa: ANN401 (click's result)
-    """What the command answers."""
+    """The output of the command."""
     return CliRunner().invoke(command, ["shard", *map(str, words)])
 
 
@@ -441,10 +439,10 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("words", "expected"), REFUSED)
-def test_what_cannot_be_planned_is_refused(
+def test_impossible_plans_are_refused(
     words: tuple[object, ...], expected: str, csv_file: Path, tmp_path: Path
 ) -> None:
-    """In one line, with exit code 2, and nothing is written."""
+    """One line, exit code 2, and nothing is written."""
     usual = {"--gpu": "H100", "--batch": 64}
     more = [x for pair in usual.items() if pair[0] not in words for x in pair]
     done = ask(csv_file, *more, *words, "--db", tmp_path / "new.duckdb")
@@ -456,10 +454,8 @@ def test_what_cannot_be_planned_is_refused(
 
 
 @pytest.mark.parametrize("missing", ["--gpu", "--batch"])
-def test_a_file_of_tables_needs_to_be_told_the_rest(
-    missing: str, csv_file: Path
-) -> None:
-    """Neither a GPU nor a batch size is assumed."""
+def test_required_options(missing: str, csv_file: Path) -> None:
+    """Neither GPU nor batch size is assumed."""
     words = {"--gpu": "H100", "--batch": "64"}
     words.pop(missing)
     (pair,) = words.items()
@@ -468,8 +464,8 @@ def test_a_file_of_tables_needs_to_be_told_the_rest(
     assert missing in done.stderr
 
 
-def test_a_table_that_no_rank_holds_is_split(csv_file: Path) -> None:
-    """The command tells so, in every format; over nodes by what the network moves."""
+def test_a_table_too_large_for_a_rank_is_split(csv_file: Path) -> None:
+    """Every format says so; across nodes, traffic over the network decides."""
     words = (csv_file, "--ranks", 2, "--gpu", "H100", "--batch", 64)
     shown = ask(*words, "--by", "table")
     assert shown.exit_code == 0, shown.stderr
@@ -480,26 +476,26 @@ def test_a_table_that_no_rank_holds_is_split(csv_file: Path) -> None:
     assert {row["rank"] for row in placed} == {0, 1}
     done = ask(*words, "--format", "csv", "--ranks-per-node", 1, "--network", 0.001)
     best = pl.read_csv(done.stdout_bytes).row(0, named=True)
-    # Half of what a rank sends goes to the other node, both ways.
+    # Half of what a rank sends goes to the other node, in both directions.
     assert best["exchange_ns"] >= best["sent_bytes"] / 2 / 1e6 * 1e9 * 2
     done = ask(*words, "--format", "csv", "--ranks-per-node", 1)
     listed = pl.read_csv(done.stdout_bytes).row(0, named=True)
-    # Unless said, a GPU has a port of 400 Gb/s of its own.
+    # By default, each GPU has a 400 Gb/s port of its own.
     assert listed["exchange_ns"] >= best["sent_bytes"] / 2 / 45e9 * 1e9 * 2
     assert listed["exchange_ns"] < best["exchange_ns"] / 1000
 
 
 def bag(table_rows: int, width: int, found: int, bags: int) -> Op:
-    """A lookup in one table as PyTorch records it."""
+    """A lookup in one table, as PyTorch records it."""
     dims = [[table_rows, width], [found], [bags], *[[]] * 6]
     types = ["float", LONG, LONG, *["Scalar"] * 6]
     return Op("aten::_embedding_bag", dims, types)
 
 
-def test_tables_of_a_trace_are_those_that_it_looks_up(
+def test_tables_from_a_trace(
     tmp_path_factory: pytest.TempPathFactory, ingested: Ingested
 ) -> None:
-    """With the GPU and the batch size that it was recorded with."""
+    """GPU and batch size also come from the recording."""
     folder = tmp_path_factory.mktemp("bags")
     trace = write(folder / "trace.json", [bag(1000, 64, 96, 32), bag(50, 8, 32, 32)])
     path = ingested(trace)

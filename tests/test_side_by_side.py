@@ -1,4 +1,4 @@
-"""Programs measured side by side: what drifts or disturbs does not count."""
+"""Programs measured side by side: drift and disturbance do not count."""
 
 from __future__ import annotations
 
@@ -42,51 +42,51 @@ from whatif_pairs import (
 )
 
 TIMES = {BEFORE: 8_000, AFTER: 6_000, AGAIN: 8_000}
-"""[ns] Of a step of each program."""
+"""[ns] A step of each program."""
 
 
 QUICK = 100
-"""[ns] The gauge of a core that is quick."""
+"""[ns] The gauge of a fast core."""
 
 
 def steps(*times: int, disturbed: int = 0, gauge: int = QUICK) -> Turn:
-    """A turn, the first steps of which were disturbed."""
+    """A turn whose first steps were disturbed."""
     return [Sample(time, 0, at < disturbed, gauge) for at, time in enumerate(times)]
 
 
 def block(of: Callable[[int, int], Turn]) -> list[Turn]:
-    """A block, whose turns are said by their place and program."""
+    """A block, with its turns given by position and program."""
     return [of(at, program) for at, program in enumerate(TURNS)]
 
 
 def quiet(_at: int, program: int) -> Turn:
-    """Three steps that nothing disturbs."""
+    """Three undisturbed steps."""
     return steps(*[TIMES[program]] * 3)
 
 
-def test_drift_meets_all_alike() -> None:
-    """A machine that becomes slower by as much each turn changes no ratio."""
+def test_drift_affects_all_programs_alike() -> None:
+    """A machine that slows down at a constant rate changes no ratio."""
     slower = block(lambda at, program: steps(*[TIMES[program] * (10 + at)] * 3))
     assert side_by_side.ratios(Repeat([slower], [])) == pytest.approx((0.75, 1))
 
 
 def test_disturbed_steps_do_not_count() -> None:
-    """Nor those of a slow core, be they ever so many; the median of the others does."""
+    """Nor do those of a slow core, however many; the median of the others counts."""
     calm = steps(10, 12, 14)
     slow = steps(*[40] * 50, gauge=111)
     assert side_by_side.typical([*calm, *slow, *steps(9, disturbed=1)], QUICK) == 12
     assert side_by_side.quick([*calm, *slow]) == QUICK
 
 
-def test_where_little_is_calm() -> None:
-    """Steps beside which the core was quickest count, before any that was disturbed."""
+def test_a_busy_machine() -> None:
+    """Steps with the fastest core count, before any disturbed ones."""
     noisy = [steps(time, gauge=time)[0] for time in (300, 200, 150, 400)]
     assert side_by_side.typical([*noisy, *steps(9, disturbed=1)], QUICK) == 200
     assert side_by_side.typical(steps(9, 8, disturbed=2), QUICK) == 8.5
 
 
-def test_slow_core_changes_no_ratio() -> None:
-    """Though one program meets it more often than another."""
+def test_a_slow_core_changes_no_ratio() -> None:
+    """One program may run on it more often than another."""
 
     def often(_at: int, program: int) -> Turn:
         slow = steps(*[2 * TIMES[program]] * (6 if program == AFTER else 1), gauge=170)
@@ -95,8 +95,8 @@ def test_slow_core_changes_no_ratio() -> None:
     assert side_by_side.ratios(Repeat([block(often)], [])) == pytest.approx((0.75, 1))
 
 
-def test_program_beside_itself() -> None:
-    """What it differs from itself is told, and both are what the change is held to."""
+def test_a_program_beside_itself() -> None:
+    """Its difference from itself is reported, and compared with the change."""
     again = block(lambda _, who: steps(*[TIMES[who] * (1 + 3 * (who == AGAIN))] * 3))
     assert side_by_side.ratios(Repeat([again], [])) == pytest.approx((0.375, 4))
 
@@ -129,7 +129,7 @@ REFUSED = "not allowed here"
 
 
 def refuse(*_words: object) -> None:
-    """Do as a system that allows nothing."""
+    """A system that allows nothing."""
     raise PermissionError(1, REFUSED)
 
 
@@ -145,7 +145,7 @@ def refuse(*_words: object) -> None:
 def test_isolate(
     refused: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the system does not allow is told, and goes without."""
+    """What the system does not allow is reported and left out."""
 
     def schedule(_pid: int, policy: int, _priority: object) -> None:
         if "fifo" in refused and policy & os.SCHED_FIFO:
@@ -162,10 +162,10 @@ def test_isolate(
 
 
 class Told(Runner):
-    """A program whose turns are said beforehand."""
+    """A program with predetermined turns."""
 
     def __init__(self, turns: Callable[[int], Turn]) -> None:
-        """It begins no process."""
+        """It starts no process."""
         self._turns, self._asked = turns, count()
 
     def ask(self, task: side_by_side.Task) -> Turn:
@@ -174,8 +174,8 @@ class Told(Runner):
         return self._turns(next(self._asked))
 
 
-def test_blocks_until_enough_is_calm() -> None:
-    """Or until there are as many as are tried."""
+def test_blocks_run_until_enough_is_undisturbed() -> None:
+    """Or until the maximum number of blocks."""
 
     def told(who: int, gauge: int = QUICK) -> Told:
         return Told(lambda at: steps(*[TIMES[who]] * 3, gauge=gauge if at else QUICK))
@@ -203,7 +203,7 @@ with running([lambda: make(0), lambda: make(1)]) as runners:
 
 
 def test_processes_take_turns() -> None:
-    """Each program is in a process of its own, which ends when it is not needed."""
+    """Each program has its own process, which ends when it is no longer needed."""
     done = subprocess.run(  # noqa: S603 (this Python)
         [sys.executable, "-c", PROCESSES],
         cwd=ROOT / "benchmarks",
@@ -214,8 +214,8 @@ def test_processes_take_turns() -> None:
     assert done.stdout == "[0, 1, 0, 1] 3\n"
 
 
-def test_processes_end_with_whoever_asks() -> None:
-    """Also where that is killed: their outputs, which it has too, are closed then."""
+def test_processes_end_with_their_parent() -> None:
+    """Also if it is killed: their output pipes close then."""
     begun = PROCESSES.partition("    answers")[0] + "    os.kill(os.getpid(), 9)\n"
     done = subprocess.run(  # noqa: S603 (this Python)
         [sys.executable, "-c", begun],
@@ -237,7 +237,7 @@ def pair(predicted: float, parts: list[Part], *, again: int = 8_000) -> Pair:
 
 
 def test_errors_of_pair() -> None:
-    """Ratios are compared: of steps without a profiler, and of recorded ones."""
+    """Ratios of unprofiled steps are compared with ratios of recorded ones."""
     found = pair(0.9, [])
     assert (found.ratio, found.recorded) == pytest.approx((0.75, 0.8))
     assert found.error == pytest.approx(0.2)
@@ -248,7 +248,7 @@ def test_errors_of_pair() -> None:
 
 
 def test_noise_of_pair() -> None:
-    """It is what a program differs from itself: a smaller change is not noticed."""
+    """The difference of a program from itself: smaller changes are not detected."""
     found = pair(0.9, [], again=11_520)
     assert found.noise == pytest.approx(0.44)
     assert found.ratio == pytest.approx(0.625)
@@ -257,22 +257,22 @@ def test_noise_of_pair() -> None:
 
 
 def test_a_pair_without_a_change_has_no_part_in_the_result() -> None:
-    """Its error would make the median of the others better."""
+    """Its error would improve the median of the others."""
     unchanged = pair(0.75, [])._replace(name=UNCHANGED)
     assert "in 1 of 1 pairs" in " ".join(result([unchanged, pair(0.9, [])]).split())
     assert "Median error **20.0 %**" in result([unchanged, pair(0.9, [])])
     assert result([unchanged]) == "No pair has a change."
 
 
-def test_recorded_steps_that_count() -> None:
-    """Those of a slow core predict nothing."""
+def test_which_recorded_steps_count() -> None:
+    """Steps on a slow core predict nothing."""
     slow = [steps(9, 9, gauge=200) for _ in RECORDINGS]
     slow[0], slow[-1] = steps(10, 10), [*steps(10), *steps(30, gauge=130)]
     assert calm_steps(Repeat([], slow), BEFORE) == [[True, True], [True, False]]
 
 
-def test_both_programs_tell_where_the_core_is_quick() -> None:
-    """All steps of one beside a slow core are none the calmer for being alike."""
+def test_calm_steps_are_found_over_both_programs() -> None:
+    """All steps of one program on a slow core are not calm because they are equal."""
     turns = [steps(9, 9, gauge=200 if who == BEFORE else QUICK) for who in RECORDINGS]
     turns[0] = steps(*[9] * 4, gauge=150)
     assert calm_steps(Repeat([], turns), BEFORE) == [[True] * 4, [False] * 2]
@@ -280,14 +280,14 @@ def test_both_programs_tell_where_the_core_is_quick() -> None:
 
 
 def test_disturbed_steps_predict_nothing() -> None:
-    """Of the others the median counts, whatever recording they are in."""
+    """The median of the others counts, whichever recording they are in."""
     before, after = [[10, 10, 10], [20, 20]], [[9, 1, 8], [14, 2]]
     calm = [[True, False, True], [True, False]]
     assert change(before, after, calm) == pytest.approx(0.8)
 
 
 def test_what_an_error_is_made_up_of() -> None:
-    """Ops that stay as they are are told from what edits, or the change, make anew."""
+    """Unchanged ops are separated from those that the edit or the change creates."""
     parts = [
         Part("stays", 5_000_000, 5_000_000, 4_000_000),
         Part("halved", 4_000_000, 2_000_000, 3_500_000),

@@ -1,4 +1,4 @@
-"""The simulation in SQL is exact, and replay explains the time of real steps."""
+"""The simulation in SQL is exact, and replay reproduces real step times."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Data
 
 
 def assert_equal_to_reference(database: tracedb.Database, method: str) -> None:
-    """Compare every begin and end of all simulated runs with the plain loop's."""
+    """Compare begin and end of everything simulated with the plain loop."""
     reference = simulate(database, method)
     spans = rows(
         database,
@@ -61,7 +61,7 @@ def assert_equal_to_reference(database: tracedb.Database, method: str) -> None:
 def test_generated_graphs_equal_the_plain_loop(
     generated: tracedb.Database, method: str
 ) -> None:
-    """SQL and a plain loop agree to the nanosecond on 200 generated graphs."""
+    """SQL and the plain loop agree to the nanosecond on 200 generated graphs."""
     runs = rows(generated, "SELECT DISTINCT run_id FROM staging.trace")
     assert len(runs) == len(SEEDS)
     assert_equal_to_reference(generated, method)
@@ -71,7 +71,7 @@ def test_generated_graphs_equal_the_plain_loop(
 def test_ranks_of_a_job_equal_the_plain_loop(
     method: str, database_of: DatabaseOf
 ) -> None:
-    """Likewise where ranks wait for each other in collectives."""
+    """Likewise with collectives between ranks."""
     database = database_of(SAMPLES / "generated_gpu")
     assert_equal_to_reference(database, method)
     assert rows(database, "SELECT count(*) > 10 FROM graph.collective") == [(True,)]
@@ -84,7 +84,7 @@ def test_dlrm8_equals_the_plain_loop(dlrm8: tracedb.Database, method: str) -> No
 
 
 def test_generated_steps_are_replayed(generated: tracedb.Database) -> None:
-    """Steps of known delays are replayed within 3 %, half of them within 0.3 %."""
+    """Steps with known delays are replayed within 3 %, half of them within 0.3 %."""
     errors = sorted(
         abs(error)
         for (error,) in rows(
@@ -97,7 +97,7 @@ def test_generated_steps_are_replayed(generated: tracedb.Database) -> None:
 
 
 def worst_error(database: tracedb.Database) -> float:
-    """The largest error of replay over all steps, of what it computes: less is kept."""
+    """Replay's largest error over all steps, without times kept as measured."""
     query = """
         SELECT max(abs((predicted_ns - kept_ns) / measured_ns - 1))
         FROM critical_path.step_time
@@ -112,7 +112,7 @@ def test_dlrm8_is_replayed(dlrm8: tracedb.Database) -> None:
 
 
 def recompute_readers(database: tracedb.Database, relation: str) -> None:
-    """Compute anew what reads a relation that was edited."""
+    """Recompute what reads an edited relation."""
     traces = [
         trace for (trace,) in rows(database, "SELECT trace_id FROM staging.trace")
     ]
@@ -128,10 +128,10 @@ def dlrm8_of_its_own(dlrm8_alone: Path, tmp_path: Path) -> Iterator[tracedb.Data
 
 @needs_corpus
 @pytest.mark.parametrize("relation", ["graph.stream_wait", "graph.host_wait"])
-def test_replay_fails_without_an_edge_kind(
+def test_replay_needs_each_edge_kind(
     dlrm8_of_its_own: tracedb.Database, relation: str
 ) -> None:
-    """Replay is no identity: without one kind of wait it misses the step."""
+    """Without one kind of wait, replay misses the step time."""
     whole = worst_error(dlrm8_of_its_own)
     dlrm8_of_its_own.connection.execute(f"DELETE FROM {relation}")
     recompute_readers(dlrm8_of_its_own, relation)
@@ -143,7 +143,7 @@ def test_replay_fails_without_an_edge_kind(
 def test_a_slower_backward_pass_delays_the_step(
     dlrm8_of_its_own: tracedb.Database,
 ) -> None:
-    """The main thread waits for the autograd thread: 50 ms more there delay it so."""
+    """The main thread waits for autograd: 50 ms more there delay it by 50 ms."""
     database = dlrm8_of_its_own
     query = """
         SELECT step_id, predicted_ns FROM critical_path.step_time
@@ -168,7 +168,7 @@ def test_a_slower_backward_pass_delays_the_step(
 
 
 def test_a_step_by_hand(tmp_path: Path, database: tracedb.Database) -> None:
-    """A launch, its kernel, and a wait for it: the step ends when the kernel does."""
+    """A launch, its kernel, and a wait for it: the step ends with the kernel."""
     file = tmp_path / "hand.json"
     file.write_text(HAND_MADE)
     database.ingest([file])
@@ -231,10 +231,10 @@ def write(path: Path, *events: Any) -> Path:  # noqa: ANN401 (events as JSON)
 
 
 @pytest.mark.until("graph")
-def test_work_that_starts_at_once_does_not_wait_for_each_other(
+def test_simultaneous_kernels_do_not_wait_for_each_other(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Two short kernels, both late, on two streams: neither waits for the other."""
+    """Two short, late kernels on two streams are independent."""
     events = [event("user_annotation", "ProfilerStep#1", 1, 0, 20_000)]
     for number in range(31):
         begin, late = (5000, 300) if number == 30 else (100 + 100 * number, 6)
@@ -248,10 +248,10 @@ def test_work_that_starts_at_once_does_not_wait_for_each_other(
 
 
 @pytest.mark.until("graph")
-def test_a_wait_for_work_launched_before_the_trace(
+def test_a_wait_for_earlier_gpu_work(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Work without a launch in the trace can be what a call waits for."""
+    """A call may wait for GPU work without a launch in the trace."""
     events = [event("user_annotation", "ProfilerStep#1", 1, 0, 20_000)]
     for number in range(100):
         lane = {"device": 0, "stream": 7, "correlation": number}
@@ -265,7 +265,7 @@ def test_a_wait_for_work_launched_before_the_trace(
 def test_overlapping_steps_of_two_threads_are_each_predicted(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Host time in two steps at once is not counted twice."""
+    """Host time within two steps is counted once."""
     events = []
     for thread, begin in ((1, 0), (2, 100)):
         name = f"ProfilerStep#{thread}"
@@ -290,7 +290,7 @@ def test_overlapping_steps_of_two_threads_are_each_predicted(
 
 @needs_corpus
 def test_the_order_of_ingest_does_not_matter(dlrm8_alone: Path) -> None:
-    """Ranks that come one by one are predicted as when they come together."""
+    """Ranks ingested one by one are predicted like ranks ingested together."""
     query = """
         SELECT rank, method, predicted_ns FROM critical_path.step_time
         INNER JOIN staging.trace USING (trace_id) ORDER BY ALL
@@ -306,7 +306,7 @@ def test_the_order_of_ingest_does_not_matter(dlrm8_alone: Path) -> None:
 
 
 def test_the_order_of_stored_rows_does_not_matter(tmp_path: Path) -> None:
-    """Windows that go through rows as they come find them in the order of the lanes."""
+    """Window functions over unordered rows still follow the order of lanes."""
     names = ("host_offset", "gpu_offset", "segment_edge", "segment_time")
     relations = [f"critical_path.{name}" for name in names]
     for seed in range(3):
@@ -330,8 +330,8 @@ def test_the_order_of_stored_rows_does_not_matter(tmp_path: Path) -> None:
         assert_equal_to_reference(database, "replay")
 
 
-def test_users_tables_are_there_too() -> None:
-    """What a user made beside the relations can be read where others are simulated."""
+def test_tables_of_users_can_be_read() -> None:
+    """A user's own tables are readable in simulations."""
     with tracedb.open() as opened:
         opened.connection.execute('CREATE TABLE "my notes" AS SELECT 7 AS note')
         opened.connection.execute('CREATE VIEW notes AS FROM "my notes"')
@@ -339,8 +339,8 @@ def test_users_tables_are_there_too() -> None:
             assert rows(beside, "FROM notes") == [(7,)]
 
 
-def test_a_circle_never_begins(tmp_path: Path, database: tracedb.Database) -> None:
-    """What waits in a circle never begins, nor what waits for that; all else does."""
+def test_a_cycle_never_begins(tmp_path: Path, database: tracedb.Database) -> None:
+    """Nodes in a cycle, and what waits for them, never begin; everything else does."""
     database.ingest([write(tmp_path / "trace.json", event("cpu_op", "a", 1, 0, 5))])
     edges = {
         ((0, 0), (1, 0)): 0,

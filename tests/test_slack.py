@@ -1,4 +1,4 @@
-"""Slack: how much longer a node could take before a step ends later."""
+"""Slack: how much longer a node could take without delaying a step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GPU = SAMPLES / "generated_gpu"
 
 
 class Oracle:
-    """Every dependency between nodes and times, followed to the ends of steps."""
+    """All dependencies between nodes and times, followed to the ends of steps."""
 
     def __init__(self, database: tracedb.Database, trace_id: int) -> None:
         """Read the causes of a trace."""
@@ -105,7 +105,7 @@ class Oracle:
     def _wait_starts(
         database: tracedb.Database, chosen: str
     ) -> dict[tuple[int, int], int]:
-        """When each wait of a thread had begun, by the thread and the wait's end."""
+        """When each wait began, by thread and end of the wait."""
         query = f"""
             SELECT thread_id, end_ns, wait_start_ns FROM graph.host_call {chosen}
             UNION ALL
@@ -133,7 +133,7 @@ class Oracle:
         return min(found)
 
     def entered(self, kernel: int) -> int:
-        """How much later it may begin: as much as it may end."""
+        """How much later it may begin: the same as for its end."""
         return int(self.of_kernel(kernel))
 
     def of_end(self, _thread: int, _end: int) -> int:
@@ -153,7 +153,7 @@ class Oracle:
         return self.of_time(thread, resume, resume_id)
 
     def of_time(self, thread: int, time: int, resume_id: int | None = None) -> int:
-        """The slack of a thread at a time, up to its next resume_id and behind it."""
+        """Slack of a thread at a time, up to its next resume_id and after it."""
         later = [m for m in self.resumptions[thread] if m[0] > time]
         if resume_id is not None:
             later = [m for m in self.resumptions[thread] if m[1] > resume_id]
@@ -206,7 +206,7 @@ def assert_equal_to_oracle(database: tracedb.Database, trace_id: int) -> int:
 
 @pytest.fixture(autouse=True)
 def _deep() -> Iterator[None]:
-    """The oracle goes from node to node by calls."""
+    """The oracle is recursive."""
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(100_000)
     yield
@@ -216,9 +216,9 @@ def _deep() -> Iterator[None]:
 def test_generated_traces_equal_the_oracle(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Several threads and streams, with and without noise; and a training job.
+    """Several threads and streams, with and without noise, and a training job.
 
-    That has an autograd thread, copies that block, and streams that wait.
+    The job has an autograd thread, blocking copies, and streams that wait.
     """
     write_generated(tmp_path, range(12))
     execute(training_job(1), Delays(jitter=0.15), 1)[0].write(tmp_path / "job.json")
@@ -232,15 +232,13 @@ def test_generated_traces_equal_the_oracle(
 
 @needs_corpus
 def test_a_real_rank_equals_the_oracle(database_of: DatabaseOf) -> None:
-    """Of DLRM training on eight GPUs."""
+    """One rank of DLRM training on eight GPUs."""
     database = database_of(CORPUS / "param/dlrm8/kineto/worker1.pt.trace.json.gz")
     assert assert_equal_to_oracle(database, 1) > 300
 
 
-def test_what_is_done_early_has_the_time_until_it_is_waited_for(
-    tmp_path: Path, database: tracedb.Database
-) -> None:
-    """Of two kernels that a device wait is for, the shorter one has the difference."""
+def test_slack_until_a_wait(tmp_path: Path, database: tracedb.Database) -> None:
+    """Of two kernels before a device wait, the shorter one has the difference."""
     recording = Recording()
     recording.work(7, 5_000, begin=5_006, duration=3_000)
     recording.work(8, 5_100, begin=5_106, duration=1_000)
@@ -254,7 +252,7 @@ def test_what_is_done_early_has_the_time_until_it_is_waited_for(
     """
     assert rows(database, query) == [
         ("kernel at 5006", 0),
-        ("kernel at 5106", 1_900_000),  # over at 6,106, what was waited for at 8,006
+        ("kernel at 5106", 1_900_000),  # ends at 6,106, when the awaited one
         ("kernel at 9006", None),
     ]
     query = """
@@ -270,10 +268,8 @@ def test_what_is_done_early_has_the_time_until_it_is_waited_for(
     ]
 
 
-def test_the_question_names_what_is_worth_a_look(
-    tmp_path: Path, database: tracedb.Database
-) -> None:
-    """Least slack first, of these the longest, what no step depends on last."""
+def test_the_order_of_the_answer(tmp_path: Path, database: tracedb.Database) -> None:
+    """Least slack first, then the longest; nodes that no step depends on come last."""
     recording = Recording()
     recording.work(7, 5_000, begin=5_006, duration=3_000)
     recording.work(8, 5_100, begin=5_106, duration=1_000)
@@ -292,8 +288,8 @@ def test_the_question_names_what_is_worth_a_look(
     ]
 
 
-def test_slack_of_ranks_that_meet_is_of_the_run_too(ingested: Ingested) -> None:
-    """Of ranks that meet in collectives the answer has both slacks; of one not."""
+def test_slack_of_a_trace_and_of_the_run(ingested: Ingested) -> None:
+    """With collectives between ranks there are both; otherwise only the trace's."""
     both, alone = GPU, GPU / "rank0.kineto.json.gz"
     for traces, is_said in ((both, True), (alone, False)):
         line = ["slack", str(ingested(traces)), "--step", "2", "--kind", "kernel"]
@@ -305,8 +301,8 @@ def test_slack_of_ranks_that_meet_is_of_the_run_too(ingested: Ingested) -> None:
         assert "until this rank" not in done.stdout
 
 
-def test_nodes_are_of_the_step_in_which_they_begin(database_of: DatabaseOf) -> None:
-    """GPU work of that of its launch; node by node, over all steps of the trace."""
+def test_nodes_belong_to_the_step_they_begin_in(database_of: DatabaseOf) -> None:
+    """GPU work belongs to its launch's step; for each node, over all steps."""
     database = database_of(SAMPLES / "generated_gpu")
     steps = rows(
         database, "SELECT trace_id, start_ns, end_ns, step_id FROM staging.step"

@@ -1,4 +1,4 @@
-"""Begins and ends that are events of their own make slices."""
+"""Begin and end events form slices."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.until("staging")
 
 
 def bound(ph: str, name: str, time: int, **fields: object) -> dict[str, Any]:
-    """The begin or the end of an op."""
+    """The begin or end event of an op."""
     place = {"ph": ph, "cat": "cpu_op", "pid": 1, "tid": 1, "ts": time}
     return place | {"name": name} | fields
 
 
 def test_begins_and_ends_are_ops(tmp_path: Path, database: tracedb.Database) -> None:
-    """Each end closes what began last on its thread; strays are reported."""
+    """Each end closes the last open begin on its thread; strays are reported."""
     events = [
         bound("E", "stray", 0),
         bound("B", "outer", 1, args={"External id": 7}),
@@ -71,7 +71,7 @@ def test_begins_and_ends_are_ops(tmp_path: Path, database: tracedb.Database) -> 
 def closed(
     events: list[dict[str, Any]],
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Begins with their ends, by a stack for each thread, or for each name on it."""
+    """Begins with their ends, by a stack per thread, or per name on it."""
     unnamed = {e["tid"] for e in events if e["ph"] == "E" and not e["name"]}
     stacks: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
     found = []
@@ -89,9 +89,9 @@ def closed(
 def test_any_order_of_begins_and_ends(
     seed: int, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Random ones, with strays and ties, on several threads, not in order of time.
+    """Random events with strays and ties on several threads, unsorted.
 
-    All ends on thread 0 have a name, some on thread 1, none on thread 2.
+    All ends on thread 0 have names, some on thread 1, none on thread 2.
     """
     chance = random.Random(seed)  # noqa: S311 (repeatable, no secret)
     events = []
@@ -100,7 +100,7 @@ def test_any_order_of_begins_and_ends(
         is_named = ph == "B" or tid == 0 or (tid == 1 and chance.random() < 0.8)
         name = f"op {chance.randrange(4)}" if is_named else ""
         events.append(bound(ph, name, number // 3, tid=tid))
-    # Another order in the file, but for events at the same time.
+    # The file is shuffled, except for events at the same time.
     events.sort(key=lambda event: (event["ts"] * 7) % 134)
     (tmp_path / "a.json").write_text(json.dumps(events))
     database.ingest([tmp_path])
@@ -119,10 +119,8 @@ def test_any_order_of_begins_and_ends(
     assert sum(issues.values()) == 400 - 2 * len(expected)
 
 
-def test_ends_find_the_begin_of_their_name(
-    tmp_path: Path, database: tracedb.Database
-) -> None:
-    """Slices that cross keep their ends; one whose end is lost takes none."""
+def test_ends_are_matched_by_name(tmp_path: Path, database: tracedb.Database) -> None:
+    """Overlapping slices keep their ends; a slice without an end takes no other's."""
     events = [
         bound("B", "first", 0),
         bound("B", "second", 1),

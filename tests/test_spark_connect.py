@@ -1,4 +1,4 @@
-"""Spark is reached over the network as well, from where no Java is."""
+"""Spark Connect: Spark over the network, without Java on the client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a Spark Connect server, which has two cores and a Java of its own."""
+    """The URL of a Spark Connect server with two cores and its own Java."""
     import pyspark
 
     with closing(socket.socket()) as free:
@@ -71,7 +71,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Wait until something listens, or say why nothing does."""
+    """Wait until the port is open, or report why it is not."""
     until = monotonic() + _UP_S
     while monotonic() < until and process.poll() is None:
         with (
@@ -83,8 +83,8 @@ def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     pytest.fail(f"no server: {log.read_text()[-2000:]}")
 
 
-def test_a_lake_is_filled_and_asked_through_it(server: str, tmp_path: Path) -> None:
-    """The same files, byte for byte, and the same answers; others are as before."""
+def test_a_lake_through_spark_connect(server: str, tmp_path: Path) -> None:
+    """Files are byte-identical, and answers equal; existing files are unchanged."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     spark = lake.Spark(remote=server)
     assert lake.ingest([RANKS], ours, Here(), run="job")["new"] == 2
@@ -100,7 +100,7 @@ def test_a_lake_is_filled_and_asked_through_it(server: str, tmp_path: Path) -> N
 
 
 def test_a_file_that_fails_does_not_stop_others(server: str, tmp_path: Path) -> None:
-    """It is noted, as by every runner, and the command exits with 3."""
+    """It is noted, as by every runner, and the exit code is 3."""
     traces = tmp_path / "job"
     traces.mkdir()
     trace = RANKS / "rank0.kineto.json.gz"
@@ -125,10 +125,10 @@ def test_a_file_that_fails_does_not_stop_others(server: str, tmp_path: Path) -> 
         ),
     ],
 )
-def test_what_is_no_server_is_told_at_once(
+def test_a_bad_server_is_reported_at_once(
     tmp_path: Path, words: list[str], said: str
 ) -> None:
-    """In one line, before anything is in the lake."""
+    """One line, before anything is in the lake."""
     words = ["lake", "ingest", str(RANKS), "--lake", str(tmp_path), *words]
     done = CliRunner().invoke(command, [*words, "--runner", "spark"])
     assert done.exit_code == 2

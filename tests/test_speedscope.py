@@ -1,7 +1,7 @@
-"""An export for speedscope: stacks that add up to the paths, and threads that nest.
+"""Export for speedscope: stacks sum to the paths, and threads nest.
 
-Held against the rules of its format by a reader of its own; speedscope's own importer
-opened the sample's exports when this was written.
+Checked by a reader of the test's own. speedscope's importer opened the samples' exports
+when this was written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GPU = SAMPLES / "generated_gpu"
 
 
 def exported(database: tracedb.Database, path: Path, **chosen: int) -> dict[str, Any]:
-    """What an export holds, each of whose profiles keeps the rules."""
+    """An export's contents; each profile follows the format's rules."""
     count = database.export(path, format="speedscope", **chosen)
     found = dict(json.loads(path.read_text()))
     assert found["$schema"] == "https://www.speedscope.app/file-format-schema.json"
@@ -36,14 +36,14 @@ def exported(database: tracedb.Database, path: Path, **chosen: int) -> dict[str,
 
 
 def sampled(profile: dict[str, Any], frames: int) -> None:
-    """As many weights as stacks, whose frames are there, and which are the whole."""
+    """As many weights as stacks, all frames exist, and the sum is the total."""
     assert len(profile["samples"]) == len(profile["weights"])
     assert sum(profile["weights"]) == profile["endValue"] - profile["startValue"]
     assert all(0 <= n < frames for stack in profile["samples"] for n in stack)
 
 
 def evented(profile: dict[str, Any], frames: int) -> None:
-    """Frames are closed in the order in which speedscope wants them, none is left."""
+    """Frames are closed in the required order, and none stays open."""
     opened, at = list[int](), profile["startValue"]
     for event in profile["events"]:
         assert at <= event["at"] <= profile["endValue"]
@@ -81,7 +81,7 @@ def test_paths_and_threads_are_whole(database_of: DatabaseOf, tmp_path: Path) ->
 
 
 def test_a_step_and_what_was_simulated(database_of: DatabaseOf, tmp_path: Path) -> None:
-    """One step alone is written, as measured and as predicted."""
+    """A single step, as measured and as predicted."""
     with database_of(GPU).simulate(["other_steps"]) as beside:
         found = exported(beside, tmp_path / "a.json", step=2)["profiles"]
         with pytest.raises(tracedb.QueryError, match="no step 99 in run 1; available:"):
@@ -96,7 +96,7 @@ def test_a_step_and_what_was_simulated(database_of: DatabaseOf, tmp_path: Path) 
 
 
 def test_compressed(database_of: DatabaseOf, tmp_path: Path) -> None:
-    """`.gz` compresses an export, which may be written over like any other."""
+    """`.gz` compresses an export, which may be overwritten like others."""
     database = database_of(GPU)
     plain, packed = tmp_path / "a.json", tmp_path / "a.speedscope.json.gz"
     exported(database, plain)
@@ -106,7 +106,7 @@ def test_compressed(database_of: DatabaseOf, tmp_path: Path) -> None:
 
 
 def test_names_may_be_anything(tmp_path: Path) -> None:
-    """They are JSON; nothing but an export is written over."""
+    """Names are JSON strings; only an export is overwritten."""
     with tracedb.open() as database:
         database.ingest([hostile_trace(tmp_path / "trace.json")])
         found = exported(database, tmp_path / "a.json")

@@ -1,4 +1,4 @@
-"""Help comes at once: nothing heavy is imported before there is something to do."""
+"""Help is fast: nothing heavy is imported before it is needed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SLOW = {"scipy", "sklearn", "torch"}
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of two models, of one kind of work on two GPUs."""
+    """A folder of two models of one family, on two GPUs."""
     made = tmp_path_factory.mktemp("models")
     sizes = [2**place for place in range(16, 28)]
     rows = [
@@ -53,7 +53,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "arguments", [["--help"], ["--version"], ["predict", "--help"]]
 )
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
-    """Help needs click and the standard library alone."""
+    """Help needs click and the standard library only."""
     found = imported(arguments)
     assert "click" in found
     assert not found & HEAVY
@@ -70,16 +70,16 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         (["microbench", "--list"], 0),
     ],
 )
-def test_only_training_waits_for_scikit_learn(
+def test_only_training_imports_scikit_learn(
     arguments: list[str], code: int, models: Path
 ) -> None:
-    """Models are read, and devices listed, without what fits them."""
+    """Reading models and listing devices works without it."""
     words = [word.replace("{}", str(models)) for word in arguments]
     assert not imported(words, code) & SLOW
 
 
 def test_ingest_imports_no_more_than_it_needs(tmp_path: Path) -> None:
-    """To import NumPy and pyarrow takes as long as polars: a small trace needs none."""
+    """NumPy and pyarrow import as slowly as polars; a small trace needs neither."""
     path = tmp_path / "one.json"
     path.write_text('{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}')
     found = imported(["ingest", str(path), "--db", str(tmp_path / "one.duckdb")])
@@ -88,7 +88,7 @@ def test_ingest_imports_no_more_than_it_needs(tmp_path: Path) -> None:
 
 
 def imported(arguments: list[str], code: int = 0) -> set[str]:
-    """The packages that a command imports, which ends with that exit code."""
+    """Packages imported by a command that ends with the given exit code."""
     program = PROGRAM.format(arguments=arguments, code=code)
     command = [sys.executable, "-Ic", program]
     done = subprocess.run(  # noqa: S603 (our own program)

@@ -1,4 +1,4 @@
-"""Steps that the profiler did not mark: the user names what does."""
+"""Steps that the profiler did not mark: the user gives the mark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def serving(tmp_path: Path) -> Path:
 def test_without_marks_there_are_no_steps(
     serving: Path, database: tracedb.Database
 ) -> None:
-    """What could be a mark is listed, as the expression that finds it."""
+    """Possible marks are listed as regular expressions."""
     database.ingest([serving])
     assert rows(database, STEPS) == []
     marks = database.relation("staging.step_mark")
@@ -53,7 +53,7 @@ def test_without_marks_there_are_no_steps(
 def test_a_listed_mark_finds_its_ranges(
     serving: Path, database: tracedb.Database
 ) -> None:
-    """Each mark can be given back as it is listed, and every layer has its steps."""
+    """Each listed mark can be used as it is, and every layer has its steps."""
     database.ingest([serving])
     for mark, occurrences in rows(
         database, "SELECT mark, occurrences FROM staging.step_mark"
@@ -65,7 +65,7 @@ def test_a_listed_mark_finds_its_ranges(
 
 @pytest.mark.until("staging")
 def test_steps_are_numbered_in_order(serving: Path, database: tracedb.Database) -> None:
-    """A name without a number of its own says nothing about the order."""
+    """A name without a number does not define an order."""
     database.ingest([serving], step_mark=r"step\[.*")
     assert rows(database, STEPS) == [
         (f"step[DECODE bs={batch}]", number, 80_000)
@@ -89,7 +89,7 @@ def test_steps_of_a_thread_follow_each_other(
     marks: list[tuple[int, int]],
     expected: list[int],
 ) -> None:
-    """A mark of which more than half lies in earlier ones is no step."""
+    """A mark that overlaps earlier ones by more than half is no step."""
     events = [
         event(f"ProfilerStep#{number}", start, duration, "user_annotation")
         for number, (start, duration) in enumerate(marks, 1)
@@ -114,20 +114,20 @@ def test_steps_of_a_thread_follow_each_other(
         ("DECODE", "no user range has such a name"),
     ],
 )
-def test_a_mark_that_finds_nothing_is_refused(
+def test_a_mark_without_matches_is_refused(
     serving: Path, database: tracedb.Database, mark: str, message: str
 ) -> None:
-    """The whole name must match; on an error nothing is ingested."""
+    """The whole name has to match; on an error nothing is ingested."""
     with pytest.raises(tracedb.IngestError, match=message):
         database.ingest([serving], step_mark=mark)
     assert rows(database, "SELECT count(*) FROM raw.trace") == [(0,)]
 
 
 @pytest.mark.until("staging")
-def test_every_file_is_to_have_the_mark(
+def test_every_file_needs_the_mark(
     serving: Path, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """No file loses the steps that it has for the sake of another one's."""
+    """A file does not lose its steps because of another file's mark."""
     other = tmp_path / "other.json"
     other.write_text(json.dumps([event("ProfilerStep#7", 0, 9, "user_annotation")]))
     with pytest.raises(tracedb.IngestError, match=r"other.json: step mark 'step\\\["):
@@ -136,10 +136,10 @@ def test_every_file_is_to_have_the_mark(
 
 
 @pytest.mark.until("staging")
-def test_marks_of_the_profiler_can_be_overruled(
+def test_profiler_marks_can_be_overridden(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """With an expression, ProfilerStep is a range like any other."""
+    """With an expression, ProfilerStep is an ordinary range."""
     path = tmp_path / "both.json"
     events = [
         event("ProfilerStep#7", 0, 100, "user_annotation"),
@@ -152,8 +152,8 @@ def test_marks_of_the_profiler_can_be_overruled(
     assert rows(database, STEPS) == [("microbatch#3", 3, 20_000)]
 
 
-def test_the_person_is_told(serving: Path, tmp_path: Path) -> None:
-    """Where an answer is empty for want of steps, a line says how to get them."""
+def test_missing_steps_are_explained(serving: Path, tmp_path: Path) -> None:
+    """If an answer is empty for lack of steps, a line says how to get them."""
     database = str(tmp_path / "run.duckdb")
     done = CliRunner().invoke(main, ["ingest", str(serving), "--db", database])
     assert "no steps: --step-mark could use 'step" in done.stderr
@@ -177,7 +177,7 @@ def test_the_person_is_told(serving: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def training(tmp_path: Path) -> Path:
-    """A loop without marks: each iteration begins by zeroing gradients."""
+    """A loop without marks; each iteration begins with zero_grad."""
     events = [event("setup", 0, 300, "user_annotation")]
     for number in range(5):
         start = 1000 * number + 300
@@ -193,10 +193,10 @@ def training(tmp_path: Path) -> Path:
     return path
 
 
-def test_only_marks_that_make_sense_are_suggested(
+def test_only_useful_marks_are_suggested(
     training: Path, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Ranges that repeat and cover most of the time are steps; else steps begin so."""
+    """Repeated ranges that cover most of the time, or else ranges that start a step."""
     database.ingest([training])
     marks = database.relation("staging.step_mark")
     assert dict(marks.select("mark", "suits").iter_rows()) == {
@@ -212,8 +212,10 @@ def test_only_marks_that_make_sense_are_suggested(
     assert "layer" not in reported
 
 
-def test_steps_from_mark_to_mark(training: Path, database: tracedb.Database) -> None:
-    """A step lasts until the next one begins; also of a file that is there already."""
+def test_steps_from_one_start_to_the_next(
+    training: Path, database: tracedb.Database
+) -> None:
+    """A step lasts until the next one begins; this works for ingested files too."""
     database.ingest([training])
     assert database.ingest([training], step_from=r"Optimizer\.zero.*").is_empty()
     name = "Optimizer.zero_grad#SGD.zero_grad"
@@ -230,16 +232,14 @@ def test_steps_from_mark_to_mark(training: Path, database: tracedb.Database) -> 
             database, "SELECT step_id FROM staging.step ORDER BY step_id"
         )
     ]
-    # The last word counts.
+    # The last ingest decides.
     database.ingest([training], step_mark="forward")
     assert {duration for *_, duration in rows(database, STEPS)} == {200_000}
 
 
 @pytest.mark.until("staging")
-def test_steps_are_marked_in_one_way(
-    training: Path, database: tracedb.Database
-) -> None:
-    """Both options at once are refused, and a range that begins no step."""
+def test_one_kind_of_mark_at_a_time(training: Path, database: tracedb.Database) -> None:
+    """Both options at once are refused, and so is a range that begins no step."""
     with pytest.raises(tracedb.IngestError, match="use only one of the two"):
         database.ingest([training], step_mark="forward", step_from="forward")
     with pytest.raises(tracedb.IngestError, match="no two user ranges of a thread"):
@@ -249,13 +249,13 @@ def test_steps_are_marked_in_one_way(
 
 @needs_corpus
 def test_a_server_has_steps(database: tracedb.Database) -> None:
-    """A real trace of SGLang, whose decoding step replays a graph."""
+    """An SGLang trace, whose decoding step replays a CUDA graph."""
     path = DECODE / "sglang_Qwen3-8B_decode.json.gz"
     database.ingest([path], step_mark=r"step\[DECODE.*")
     ((name, step, duration),) = rows(database, STEPS)
     assert (name, step) == ("step[DECODE bs=32]", 0)
     found = database.predict("replay")
     assert found["measured_host_ns"].to_list() == [duration]
-    # The GPU is done later.
+    # The GPU finishes later.
     assert found["measured_ns"].to_list() == found["measured_gpu_end_ns"].to_list()
     assert found["measured_ns"][0] > duration

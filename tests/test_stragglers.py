@@ -1,4 +1,4 @@
-"""Tables of operations: they are read as they are, and say what stragglers cost."""
+"""Tables of operations: reading them, and what stragglers cost."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def table(tmp_path: Path) -> Callable[..., Path]:
 
 
 def figures(database: tracedb.Database, run: int = 1) -> Figures:
-    """All of `question.straggler_slowdown` of a run."""
+    """All of `question.straggler_slowdown` for a run."""
     query = f"""
         SELECT scope, name, step, slowdown FROM question.straggler_slowdown
         WHERE run_id = {run}
@@ -65,7 +65,7 @@ def figures(database: tracedb.Database, run: int = 1) -> Figures:
 
 
 def recovered(database: tracedb.Database, run: int = 1) -> dict[str, float]:
-    """All of `question.straggler_recovery` of a run."""
+    """All of `question.straggler_recovery` for a run."""
     query = f"""
         SELECT name, recovered_share FROM question.straggler_recovery
         WHERE run_id = {run}
@@ -74,7 +74,7 @@ def recovered(database: tracedb.Database, run: int = 1) -> dict[str, float]:
 
 
 def read(database: tracedb.Database, run: int) -> list[Row]:
-    """The operations of a run, as the reference takes them."""
+    """The operations of a run, as input of the reference."""
     query = f"""
         SELECT dp_rank, stage, rank, step, type, start_ns, end_ns, duration_ns, chunk
         FROM staging.operation WHERE run_id = {run}
@@ -83,7 +83,7 @@ def read(database: tracedb.Database, run: int) -> list[Row]:
 
 
 def assert_is_the_reference(database: tracedb.Database, run: int = 1) -> None:
-    """The relations say what a plain loop says."""
+    """The relations equal the plain loop."""
     expected, shares = analysis(read(database, run))
     assert figures(database, run) == pytest.approx(expected, rel=1e-12)
     assert recovered(database, run) == pytest.approx(shares, rel=1e-6)
@@ -91,9 +91,9 @@ def assert_is_the_reference(database: tracedb.Database, run: int = 1) -> None:
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """A run of each shape with random durations, and of each in which nothing delays.
+    """A run of each shape with random durations, and one of each without delays.
 
-    Their numbers are the places of the shapes, from 1; those of the latter follow.
+    Run ids follow the shapes from 1, first those with random durations.
     """
     folder = tmp_path_factory.mktemp("jobs")
     with tracedb.open() as database:
@@ -111,18 +111,18 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]
 
 @pytest.mark.parametrize("job", SHAPES, ids=str)
 @pytest.mark.parametrize("seed", DELAYED)
-def test_a_plain_loop_says_the_same(
+def test_analysis_equals_the_plain_loop(
     job: Job, seed: int, jobs: tracedb.Database
 ) -> None:
-    """For stages, chunks, microbatches and ranks of any number."""
+    """For any number of stages, chunks, microbatches and ranks."""
     assert rows(jobs, "FROM raw.ingest_issue") == []
     assert_is_the_reference(jobs, 1 + seed * len(SHAPES) + SHAPES.index(job))
 
 
-def test_the_first_receive_may_be_missing(
+def test_the_first_receive_is_optional(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
-    """The first stage's first one moves nothing: all is the same without."""
+    """The first stage's first receive moves nothing; without it, results are equal."""
     found = job_rows(SHAPES[6], randomly(1))
     for step in SHAPES[6].steps:
         first = [r for r in found if (r["step"], r["stage"]) == (step, 0)]
@@ -136,8 +136,8 @@ def test_the_first_receive_may_be_missing(
     )
 
 
-def test_simulated_steps_are_those_that_were(jobs: tracedb.Database) -> None:
-    """A job in which nothing delays is simulated to the nanosecond."""
+def test_an_undelayed_job_is_simulated_exactly(jobs: tracedb.Database) -> None:
+    """A job without delays is simulated to the nanosecond."""
     alone = f"run_id > {len(DELAYED) * len(SHAPES)}"
     measured = rows(
         jobs,
@@ -155,16 +155,16 @@ def test_simulated_steps_are_those_that_were(jobs: tracedb.Database) -> None:
     assert rows(jobs, query) == measured
 
 
-def test_peers_that_are_alike_cost_nothing(
+def test_equal_peers_cost_nothing(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
-    """Where all operations of a type take the same, nothing is slower than ideal."""
+    """If operations of a type take equal times, the slowdown is 1."""
     database.ingest([table(job_rows(SHAPES[4], lambda *_: 1000))])
     assert {*figures(database).values()} == {1.0}
     assert set(recovered(database).values()) == {None}
 
 
-def test_one_slow_rank_is_known_by_arithmetic(
+def test_one_slow_rank_by_hand(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
     """One stage, two ranks, two microbatches; the second rank takes twice as long."""
@@ -175,7 +175,7 @@ def test_one_slow_rank_is_known_by_arithmetic(
         return 100 * (1 + dp_rank) if type_.endswith("compute") else 10
 
     database.ingest([table(job_rows(job, duration))])
-    # All-gather, two forward, two backward, and five that follow (gc is one of six).
+    # All-gather, two forward, two backward, and five more (gc is one of six).
     rest = 10 + 6 * 10
     ideal = rest + 4 * 150
     found = figures(database)
@@ -187,10 +187,10 @@ def test_one_slow_rank_is_known_by_arithmetic(
     assert recovered(database)["worst_workers"] == 1
 
 
-def test_a_summary_says_who_is_slow(
+def test_the_summary_names_the_slow_rank(
     table: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second rank takes twice as long: by how much steps are longer, by hand."""
+    """The second rank takes twice as long; the steps' slowdown is computed by hand."""
     job = Job(stages=1, dp_ranks=2, microbatches=2, steps=(1,))
 
     def duration(dp_rank: int, stage: int, step: int, type_: str) -> int:
@@ -209,16 +209,16 @@ def test_a_summary_says_who_is_slow(
     assert times in text
     assert "2 data-parallel ranks x 1 pipeline stage; 1 step (1 to 1)" in text
     assert f"{8.7 / 6.7:.2f}x from data-parallel rank 1 in all stages" in text
-    # One stage is all of the job, and its workers are the ranks: no word of these.
+    # One stage is the whole job, and its workers are the ranks: neither is mentioned.
     assert "stage 0" not in text
     assert "the worker of" not in text
     assert max(map(len, told.stdout.splitlines())) <= 80
 
 
-def test_optional_operations_may_be_missing(
+def test_optional_operations(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
-    """Without optimizers, a step ends with its last operation."""
+    """Without optimizer operations, a step ends with its last operation."""
     kept = ("forward-compute", "backward-compute", "grads-reduce-scatter")
     some = [row for row in job_rows(SHAPES[0], randomly(3)) if row["optype"] in kept]
     database.ingest([table(some)])
@@ -230,10 +230,10 @@ def test_optional_operations_may_be_missing(
     assert all(value > 0 for value in figures(database).values())
 
 
-def test_gradients_that_are_reduced_meanwhile(
+def test_overlapped_gradient_reduction(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
-    """With a reduction of their own, the others follow their chunk's computation."""
+    """Separate reductions of gradients follow their chunk's computation."""
     found = job_rows(SHAPES[4], randomly(5))
     for row in [row for row in found if row["optype"] == "optimizer-clip-main-grad"]:
         found.append({**row, "optype": "separate-grads-all-reduce"})
@@ -244,10 +244,10 @@ def test_gradients_that_are_reduced_meanwhile(
     assert_is_the_reference(database)
 
 
-def test_rows_and_numbers_may_be_odd(
+def test_odd_rows_and_numbers(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
-    """Sequence numbers tell nothing but order, stages need not count from 0."""
+    """Only the order of sequence numbers counts, and stages need not start at 0."""
     found = job_rows(SHAPES[3], randomly(1))
     plain = table(found, "plain.parquet")
     odd = [
@@ -262,7 +262,7 @@ def test_rows_and_numbers_may_be_odd(
     assert rows(database, query.format(1)) == rows(database, query.format(2))
 
 
-def test_steps_of_another_kind_are_left_out_and_told(
+def test_different_steps_are_left_out_and_reported(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
     """A step that lacks an operation is compared with none."""
@@ -274,7 +274,7 @@ def test_steps_of_another_kind_are_left_out_and_told(
     assert rows(database, query) == [(OTHER_STEPS, 1)]
 
 
-def test_a_circle_is_told_and_nothing_is_made_up(
+def test_a_cycle_is_reported(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
     """Two stages that would wait for each other are not simulated."""
@@ -289,10 +289,10 @@ def test_a_circle_is_told_and_nothing_is_made_up(
         OperationGraph(*(np.array(n) for n in ([1, 2], [1, 2], [1, 2], [2, 1])))
 
 
-def test_edges_are_those_of_the_graph(
+def test_edges_equal_those_of_the_graph(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
-    """Operations are nodes, and what they wait for is found by walking back."""
+    """Operations are nodes, and dependencies are found by walking back."""
     database.ingest([table(job_rows(Job(steps=(1,)), randomly(2)))])
     ((last,),) = rows(
         database,
@@ -304,10 +304,10 @@ def test_edges_are_those_of_the_graph(
     assert kinds == [("collective",), ("schedule",)]
 
 
-def test_another_table_of_the_run_is_analysed_with_it(
+def test_a_second_table_of_a_run_is_analysed_with_the_first(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
-    """A job's log may be one file for each stage."""
+    """A job may have one log file per stage."""
     found = job_rows(SHAPES[0], randomly(6))
     for stage in (0, 1):
         part = [row for row in found if row["stage"] == stage]
@@ -318,11 +318,11 @@ def test_another_table_of_the_run_is_analysed_with_it(
         assert figures(whole) == parts
 
 
-# What columns and operations are called
+# Names of columns and operations
 
 
-def test_types_are_those_of_the_relation(database: tracedb.Database) -> None:
-    """The reader and the relation know the same types."""
+def test_operation_types_agree(database: tracedb.Database) -> None:
+    """Reader and relation have the same types."""
     known = rows(database, "SELECT type FROM staging.operation_type")
     assert sorted(type_ for (type_,) in known) == sorted(TYPES)
 
@@ -332,7 +332,7 @@ UNITS = {"s": 1e-9, "ms": 1e-6, "us": 1e-3, "ns": 1}
 
 @pytest.fixture(scope="module")
 def in_units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """A job's table, and the same with other names of columns and in each unit."""
+    """A job's table, and the same with other column names and in each unit."""
     folder = tmp_path_factory.mktemp("units")
     plain = pl.DataFrame(job_rows(SHAPES[0], randomly(4)))
     plain.write_parquet(folder / "0.parquet")
@@ -354,16 +354,16 @@ def in_units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Datab
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_units_and_names_of_columns(unit: str, in_units: tracedb.Database) -> None:
-    """The unit is in the name; an end does for a duration."""
+    """The unit is part of the name; an end may replace a duration."""
     run = 2 + list(UNITS).index(unit)
     assert len(figures(in_units)) > 0
     assert figures(in_units, run) == figures(in_units)
 
 
-def test_names_of_ones_own_are_mapped(
+def test_custom_names_are_mapped(
     table: Callable[..., Path], tmp_path: Path, in_units: tracedb.Database
 ) -> None:
-    """Columns and operations, on the command line as in Python."""
+    """Columns and operations, on the command line and in Python."""
     names = {"optype": "what", "stage": "s", "start_ns": "t0", "duration_ns": "took"}
     frame = pl.DataFrame(job_rows(SHAPES[0], randomly(4))).rename(names)
     frame = frame.with_columns(pl.col("what").replace({"forward-compute": "FWD"}))
@@ -378,8 +378,8 @@ def test_names_of_ones_own_are_mapped(
         assert figures(opened) == figures(in_units)
 
 
-def test_every_known_name_is_of_one_field() -> None:
-    """No name could be two things."""
+def test_known_names_are_unambiguous() -> None:
+    """Each name belongs to one field."""
     names = [name for field, others in FIELDS.items() for name in (field, *others)]
     assert len(names) == len(set(names))
     assert not set(names) & set(TYPES)
@@ -405,13 +405,13 @@ GOOD = {"optype": "optimizer", "step": 1, "stage": 0, "start_s": 0.5, "duration_
         ({"start_s": 0.5}, r"row 2: the operation occurs twice \(same step, stage"),
     ],
 )
-def test_a_row_that_is_none_is_refused(
+def test_a_bad_row_is_refused(
     change: dict[str, Any],
     says: str,
     table: Callable[..., Path],
     database: tracedb.Database,
 ) -> None:
-    """One line that says where, what and what to do; nothing is stored."""
+    """One line gives place, reason and remedy; nothing is stored."""
     path = table(pl.DataFrame([GOOD, {**GOOD, "start_s": 2.0, **change}], strict=False))
     with pytest.raises(IngestError, match=says):
         database.ingest([path])
@@ -427,10 +427,10 @@ def test_a_row_that_is_none_is_refused(
         ("duration_s", r"no column duration_s \(or _ms, _us, _ns\)"),
     ],
 )
-def test_a_table_without_a_column_is_refused(
+def test_a_missing_column_is_refused(
     missing: str, says: str, table: Callable[..., Path], database: tracedb.Database
 ) -> None:
-    """It says which are missing, which there are, and how to say which is which."""
+    """The error lists missing and existing columns, and how to map them."""
     path = table([{k: v for k, v in GOOD.items() if k != missing}], "job.csv")
     with pytest.raises(IngestError, match=f"{says}.*--map COLUMN=FIELD"):
         database.ingest([path])
@@ -443,21 +443,19 @@ def test_a_table_without_a_column_is_refused(
         ({"optype": "color"}, "'color' is not a field; the fields are type, step"),
     ],
 )
-def test_a_mapping_of_nothing_is_refused(
+def test_a_bad_mapping_is_refused(
     mapping: dict[str, str],
     says: str,
     table: Callable[..., Path],
     database: tracedb.Database,
 ) -> None:
-    """Both sides have to be known."""
+    """Both sides of a mapping have to exist."""
     with pytest.raises(IngestError, match=says):
         database.ingest([table([GOOD])], mapping=mapping)
 
 
-def test_files_that_are_no_tables_are_refused(
-    tmp_path: Path, database: tracedb.Database
-) -> None:
-    """A broken file, another table, and a mapping for what is none."""
+def test_other_tables_are_refused(tmp_path: Path, database: tracedb.Database) -> None:
+    """A broken file, another table, and a mapping for a trace."""
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 and no more")
     other = tmp_path / "other.csv"
@@ -476,10 +474,10 @@ def test_files_that_are_no_tables_are_refused(
     assert "'a' is not COLUMN=FIELD" in result.output
 
 
-def test_a_run_holds_a_step_of_a_worker_once(
+def test_a_run_has_each_step_of_a_worker_once(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
-    """Two jobs that are called one run are refused."""
+    """Two jobs under one run name are refused."""
     found = job_rows(SHAPES[0], randomly(6))
     database.ingest([table(found)], run="job")
     other = [{**row, "start_ns": row["start_ns"] + 1} for row in found]
@@ -491,7 +489,7 @@ def test_a_run_holds_a_step_of_a_worker_once(
 
 
 def computed(job: Job, part: int) -> list[dict[str, Any]]:
-    """A job's computation, of which chunks take a part; to move data takes no time."""
+    """A job whose computation is divided among chunks; moving data takes no time."""
 
     def duration(dp_rank: int, stage: int, step: int, type_: str) -> int:
         if not type_.endswith("compute"):
@@ -503,7 +501,7 @@ def computed(job: Job, part: int) -> list[dict[str, Any]]:
 
 
 def lengths(found: list[dict[str, Any]]) -> dict[int, int]:
-    """[ns] Of each step."""
+    """[ns] By step."""
     frame = pl.DataFrame(found).group_by("step")
     end = pl.col("start_ns") + pl.col("duration_ns")
     return dict(frame.agg(end.max() - pl.col("start_ns").min()).rows())
@@ -521,14 +519,14 @@ INTERLEAVED = [
 ]
 """Stages, microbatches and chunks."""
 OF_ONE_CHUNK = list(dict.fromkeys((stages, of) for stages, of, _ in INTERLEAVED))
-"""Stages and microbatches: a table that is there already is not ingested again."""
+"""Stages and microbatches, without duplicates: those are not ingested twice."""
 
 
 @pytest.fixture(scope="module")
 def of_one_chunk(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tracedb.Database]:
-    """A run of each of these jobs, in their order from 1."""
+    """A run of each of these jobs, numbered from 1."""
     folder = tmp_path_factory.mktemp("one_chunk")
     for number, (stages, microbatches) in enumerate(OF_ONE_CHUNK):
         job = Job(stages=stages, microbatches=microbatches)
@@ -540,10 +538,10 @@ def of_one_chunk(
 
 
 @pytest.mark.parametrize(("stages", "microbatches", "chunks"), INTERLEAVED)
-def test_an_interleaved_schedule_is_foretold(
+def test_an_interleaved_schedule_is_predicted(
     stages: int, microbatches: int, chunks: int, of_one_chunk: tracedb.Database
 ) -> None:
-    """From a job of one chunk, what the same job takes that was run with several."""
+    """A job of one chunk predicts the same job executed with several chunks."""
     run = 1 + OF_ONE_CHUNK.index((stages, microbatches))
     query = f"""
         SELECT step, predicted_ns FROM question.interleaved_step({chunks})
@@ -562,7 +560,7 @@ def test_an_interleaved_schedule_is_foretold(
 
 
 def published(job: str) -> Figures:
-    """What the paper's authors have of a job, by our names."""
+    """The paper authors' results for a job, by tracedb's names."""
     result = json.loads((PUBLISHED / f"result-{job}.json").read_text())
     found: Figures = {("job", "job", None): result["blocking_slowdown"]}
     for step, value in result["blocking_step_slowdown"].items():
@@ -578,8 +576,8 @@ def published(job: str) -> Figures:
 
 @needs_corpus
 @pytest.mark.parametrize("job", JOBS)
-def test_published_figures(job: str, database: tracedb.Database) -> None:
-    """All that the authors of the analysis published, to a millionth."""
+def test_published_results(job: str, database: tracedb.Database) -> None:
+    """All published results of the analysis agree to a millionth."""
     database.ingest([PUBLISHED / f"trace-{job}.parquet"])
     expected = published(job)
     found = figures(database)
@@ -593,7 +591,7 @@ def test_published_figures(job: str, database: tracedb.Database) -> None:
 
 
 @needs_corpus
-def test_a_folder_of_primus_is_a_job(database: tracedb.Database) -> None:
+def test_a_folder_of_primus_logs_is_a_job(database: tracedb.Database) -> None:
     """Eight stages, twenty steps, sixteen microbatches."""
     database.ingest([PIPELINE])
     query = """
@@ -604,8 +602,8 @@ def test_a_folder_of_primus_is_a_job(database: tracedb.Database) -> None:
 
 
 @needs_corpus
-def test_interleaving_is_foretold_of_a_real_job(database: tracedb.Database) -> None:
-    """Two virtual stages for each of eight GPUs took about 2,880 ms a step."""
+def test_interleaving_a_real_job_is_predicted(database: tracedb.Database) -> None:
+    """Two virtual stages on each of eight GPUs took about 2,880 ms per step."""
     database.ingest([PIPELINE])
     query = """
         SELECT median(measured_ns) / 1e6, median(predicted_ns) / 1e6

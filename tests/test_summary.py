@@ -1,4 +1,4 @@
-"""The summary: its facts are those of traces whose truth is known, and it fits."""
+"""The summary: facts agree with traces of known truth, and the text fits."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(database: Path, *options: str) -> str:
-    """What the command prints."""
+    """The output of the command."""
     done = CliRunner().invoke(command, ["summary", str(database), *options])
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
-def test_facts_are_those_of_the_trace(known: Path) -> None:
-    """The period, the busy time and the largest lever with its place, by hand."""
+def test_facts_by_hand(known: Path) -> None:
+    """Period, busy time, and the largest lever with its place."""
     with tracedb.open(known, read_only=True) as database:
         assert rows(
             database,
@@ -105,8 +105,8 @@ def test_facts_are_those_of_the_trace(known: Path) -> None:
         assert 2 * 148_000 <= time_ns <= 2 * 190_000
 
 
-def test_what_is_said_is_where_to_look(known: Path) -> None:
-    """The text names the step's time, the frame with its file and line, and doubts."""
+def test_the_text_says_where_to_look(known: Path) -> None:
+    """It has the step time, the frame with file and line, and doubts."""
     text = said(known)
     assert "200 us (median of 2" in text
     assert "preprocess (data.py:12)" in " ".join(text.split())
@@ -115,18 +115,18 @@ def test_what_is_said_is_where_to_look(known: Path) -> None:
     assert "no modules" not in text
 
 
-def test_without_stacks_it_says_so(ingested: Ingested) -> None:
-    """Places that are not recorded are missed aloud, not passed over."""
+def test_missing_stacks_are_mentioned(ingested: Ingested) -> None:
+    """The text says that places were not recorded."""
     text = said(ingested(SAMPLES / "generated_gpu"))
     assert "recorded without Python stacks" in " ".join(text.split())
     assert "ranks 0, 1 of 2" in text
 
 
 @pytest.mark.parametrize("sample", ["generated_gpu", "dlrm_cpu", "ddp_gloo"])
-def test_it_fits(
+def test_the_text_fits_80_columns(
     sample: str, ingested: Ingested, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No line is longer than 80 columns; where no GPU ran work, that is said."""
+    """No line is longer; a run without GPU work says so."""
     database = ingested(SAMPLES / sample)
     monkeypatch.chdir(database.parent)
     text = said(Path(database.name))
@@ -135,7 +135,7 @@ def test_it_fits(
 
 
 def test_json_has_every_fact(ingested: Ingested) -> None:
-    """The parts are the answers of the questions of their names."""
+    """Each part equals the question of its name."""
     database = ingested(SAMPLES / "generated_gpu")
     parts = json.loads(said(database, "--format", "json"))
     assert tuple(parts) == PARTS
@@ -143,18 +143,18 @@ def test_json_has_every_fact(ingested: Ingested) -> None:
         assert all(len(parts[name]) == opened.ask(name).height for name in PARTS)
 
 
-def test_a_run_that_is_not_there(ingested: Ingested) -> None:
-    """It is an error that lists the runs."""
+def test_an_unknown_run_is_an_error(ingested: Ingested) -> None:
+    """The error lists the runs."""
     path = str(ingested(SAMPLES / "generated_gpu"))
     done = CliRunner().invoke(command, ["summary", path, "--run", "7"])
     assert done.exit_code == 2
     assert "no run 7; there is only run 1" in done.stderr
 
 
-def test_device_time_is_that_of_the_truth(
+def test_busy_time_equals_a_loop_over_kernels(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """On random programs busy time is what a loop over the kernels finds; all is 1."""
+    """It does so for random programs, and shares sum to 1."""
     expected: dict[str, int] = {}
     for seed in range(6):
         program = random_program(seed, threads=2, streams=2, steps=2)
@@ -172,16 +172,16 @@ def test_device_time_is_that_of_the_truth(
     """
     for name, busy_ns, share in rows(database, found):
         assert share == pytest.approx(1)
-        # Work behind the last period is not of the steps.
+        # GPU work after the last period belongs to no step.
         assert busy_ns <= expected[name]
         assert busy_ns == pytest.approx(expected[name], rel=0.05)
     assert rows(database, found)
 
 
-def test_levers_say_how_long_the_gpu_was_busy(
+def test_levers_have_the_gpu_busy_time(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """On random programs it is what a loop over intervals and GPU work finds."""
+    """For random programs it equals that of a loop over intervals and GPU work."""
     for seed in range(4):
         program = random_program(seed, threads=2, streams=3, steps=2)
         execute(program, Delays(jitter=0.1), seed)[0].write(tmp_path / f"{seed}.json")
@@ -223,10 +223,10 @@ def test_levers_say_how_long_the_gpu_was_busy(
         ),
     ],
 )
-def test_no_busy_gpu_is_said_to_wait(
+def test_a_busy_gpu_is_not_said_to_wait(
     busy_us: int, said_of_gpu: str, tmp_path: Path
 ) -> None:
-    """Work launched one by one, by a host of which nothing else is recorded."""
+    """GPU work launched one by one, by a host without other recorded time."""
     period, link = 1_000, "correlation"
     events: list[dict[str, Any]] = []
     for number in range(50):
@@ -250,7 +250,7 @@ def test_no_busy_gpu_is_said_to_wait(
 
 
 def covered(spans: list[tuple[int, int]]) -> int:
-    """Time that at least one of the spans covers."""
+    """Time covered by at least one of the spans."""
     total = last = 0
     for start, end in sorted(spans):
         total += max(end - max(start, last), 0)
@@ -258,8 +258,8 @@ def covered(spans: list[tuple[int, int]]) -> int:
     return total
 
 
-def test_a_lost_launch_is_doubted(database: tracedb.Database, tmp_path: Path) -> None:
-    """Work without its launch, and a launch without its work, are told from others."""
+def test_lost_launches_are_reported(database: tracedb.Database, tmp_path: Path) -> None:
+    """GPU work without a launch, and launches without GPU work, are recognised."""
     events = two_steps()
     lost = next(e for e in events if e["cat"] == "cuda_runtime")
     kept = [e for e in events if e is not lost]
@@ -285,11 +285,11 @@ def test_a_lost_launch_is_doubted(database: tracedb.Database, tmp_path: Path) ->
         ({"profiler": "Nsight Systems", "runtime": None, "gpu": "A100"}, False),
     ],
 )
-def test_no_option_is_recommended_that_is_not_there(
+def test_only_existing_options_are_recommended(
     trace: dict[str, str | None],
     has_remedy: bool,  # noqa: FBT001 (a case)
 ) -> None:
-    """Synchronisation can be recorded by PyTorch's profiler on CUDA alone."""
+    """PyTorch's profiler records synchronization on CUDA only."""
     row = {"aspect": "inferred_wait", "occurrences": 2, "all_count": 3}
     ((mark, text),) = doubts([row], [{**trace, "has_stack": True}])
     assert mark == "!"
@@ -297,10 +297,10 @@ def test_no_option_is_recommended_that_is_not_there(
     assert ("enable_cuda_sync_events" in text) == has_remedy
 
 
-def test_what_is_launched_into_a_graph_is_not_lost(
+def test_captured_launches_are_not_lost(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """A capture's launches run nowhere; another without its work is lost."""
+    """Launches during a capture run nothing; another one without GPU work is lost."""
     calls = ("cudaStreamBeginCapture", "cudaLaunchKernel", "cudaLaunchKernel")
     events = two_steps()
     for number, name in enumerate((*calls, "cudaStreamEndCapture", calls[1])):
@@ -315,10 +315,10 @@ def test_what_is_launched_into_a_graph_is_not_lost(
     assert rows(database, f"{found} WHERE aspect = 'lost_work'") == [(1, 3)]
 
 
-def test_work_that_overlaps_is_doubted(
+def test_overlapping_gpu_work_is_reported(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """By as much as it does; the first of a stream overlaps nothing."""
+    """By its overlap; the first GPU op of a stream overlaps nothing."""
     events = two_steps()
     first = next(e for e in events if e["cat"] == "kernel")
     early = {**first, "ts": first["ts"] + 20, "args": {**first["args"]}}
@@ -334,11 +334,11 @@ def test_work_that_overlaps_is_doubted(
     assert found == [(1, 3, 10_000)]
 
 
-def test_frames_are_the_innermost_outside_of_pytorch(known: Path) -> None:
-    """Built-in and PyTorch's own functions are looked through."""
+def test_frames_are_the_innermost_outside_pytorch(known: Path) -> None:
+    """Built-in functions and PyTorch's own are skipped."""
     with tracedb.open(known, read_only=True) as database:
         found = rows(database, "SELECT at_ns, name FROM graph.open_frame ORDER BY ALL")
-    # Recording begins in the torch frame that ends first: main was at line 3 by then.
+    # Recording begins in the torch frame that ends first: main was then at line 3.
     main, inner = "main (train.py)", "preprocess (data.py:12)"
     assert found == [
         (0, main),
@@ -351,7 +351,7 @@ def test_frames_are_the_innermost_outside_of_pytorch(known: Path) -> None:
 
 
 def test_path_intervals_have_frames(known: Path) -> None:
-    """A host gap has the function in its middle, a kernel the one that launched it."""
+    """A host gap has the frame in its middle, a kernel the frame of its launch."""
     query = """
         SELECT DISTINCT kind, frame FROM question.path_interval
         WHERE scope = 'period' AND kind IN ('host_gap', 'host_op') AND time_ns > 9_000
@@ -361,8 +361,8 @@ def test_path_intervals_have_frames(known: Path) -> None:
     assert ("host_gap", "preprocess (data.py:12)") in found
 
 
-def test_ingest_ends_with_it_in_short(tmp_path: Path) -> None:
-    """A line a new run, and what to type for more."""
+def test_ingest_ends_with_a_short_summary(tmp_path: Path) -> None:
+    """One line per new run, and the command for more."""
     trace = tmp_path / "a.json"
     trace.write_text(json.dumps({"traceEvents": two_steps()}))
     words = ["ingest", str(trace), "--db", str(tmp_path / "a.duckdb")]
@@ -372,8 +372,8 @@ def test_ingest_ends_with_it_in_short(tmp_path: Path) -> None:
     assert f"`tracedb summary {tmp_path / 'a.duckdb'}`" in done.stderr
 
 
-def test_gaps_and_late_launches_are_those_of_the_trace(known: Path) -> None:
-    """Two gaps are in `preprocess`; both kernels find their stream free."""
+def test_gaps_and_late_launches(known: Path) -> None:
+    """Two gaps are in `preprocess`; both kernels find their stream idle."""
     gaps = "SELECT frame, gap_count FROM question.host_gap LIMIT 1"
     late = "SELECT name, late_count, short_count, free_ns FROM question.launch_bound"
     with tracedb.open(known, read_only=True) as database:
@@ -382,7 +382,7 @@ def test_gaps_and_late_launches_are_those_of_the_trace(known: Path) -> None:
 
 
 def test_copies_by_direction(database: tracedb.Database, tmp_path: Path) -> None:
-    """Bytes, time and bandwidth of each way; the memory is what the name tells."""
+    """Bytes, time and bandwidth per direction; the name gives the kind of memory."""
     kinds = ("HtoD (Pinned -> Device)", "HtoD (Pageable -> Device)", "DtoD")
     events = [
         event("gpu_memcpy", f"Memcpy {kind}", 7, 20 * n, 20 * n + 10, **args)

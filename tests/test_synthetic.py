@@ -1,4 +1,4 @@
-"""Generated traces: times follow from their causes, parts tile steps, text is exact."""
+"""Generated traces: times follow from causes, types tile steps, text is exact."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CALLS = {"launch", "wait", "other"}
 
 @cache
 def job(seed: int, delays: Delays = JITTERY) -> list[GeneratedTrace]:
-    """Return a random program of a size that follows from the seed, executed."""
+    """A random program, whose size follows from the seed, executed."""
     return execute(
         random_program(
             seed,
@@ -71,22 +71,22 @@ def job(seed: int, delays: Delays = JITTERY) -> list[GeneratedTrace]:
 
 
 def truths(seeds: int) -> list[Truth]:
-    """Return the truth of every rank of so many jobs."""
+    """The truth of every rank of the first jobs."""
     return [trace.truth for seed in range(seeds) for trace in job(seed)]
 
 
 def run(*threads: Thread, delays: Delays | None = None) -> Truth:
-    """Return the truth of a program of one rank."""
+    """The truth of a program of one rank."""
     return execute(Program((Rank(threads),)), delays)[0].truth
 
 
 def main_thread(*body: Action) -> Thread:
-    """Return a thread that does what is listed."""
+    """A thread of the given actions."""
     return Thread("main", body)
 
 
 def by_target(truth: Truth) -> dict[int, list[Edge]]:
-    """Return the edges that lead to each event."""
+    """The edges that lead to each event."""
     edges = defaultdict(list)
     for edge in truth.edges:
         edges[edge.target].append(edge)
@@ -94,7 +94,7 @@ def by_target(truth: Truth) -> dict[int, list[Edge]]:
 
 
 def slices(text: str, *categories: str) -> list[dict[str, Any]]:
-    """Return the events of some categories, with times as exact decimals."""
+    """The events of some categories, with times as exact decimals."""
     events = json.loads(text, parse_float=Decimal)["traceEvents"]
     return [event for event in events if event.get("cat") in categories]
 
@@ -103,7 +103,7 @@ def slices(text: str, *categories: str) -> list[dict[str, Any]]:
 
 
 def relative(event: HostEvent | Kernel) -> tuple[int, int]:
-    """Return start and end of an event since the start of the program."""
+    """Begin and end of an event, relative to the program's begin."""
     return event.start_ns - START_NS, event.end_ns - START_NS
 
 
@@ -120,7 +120,7 @@ EYE = Delays(
 )
 
 
-def test_times_of_a_small_program_are_as_worked_out_by_hand() -> None:
+def test_times_of_a_small_program_by_hand() -> None:
     """Kernels queue, streams wait for events, waits end after what they wait for."""
     body = (
         Launch(7, 1000),  # call 0-40, kernel 60-1060
@@ -158,8 +158,8 @@ def test_times_of_a_small_program_are_as_worked_out_by_hand() -> None:
     )
 
 
-def test_parts_of_a_small_step_are_as_worked_out_by_hand() -> None:
-    """T1 to T5, waits, and idle ends, of ops with two launches, one, and none."""
+def test_types_of_a_small_step_by_hand() -> None:
+    """T1 to T5, waits and idle time, for ops with two launches, one, and none."""
     inner = Op("inner", (Gap(2), Launch(7, 500), Gap(4)))
     first = Op("first", (Gap(8), inner, Gap(16), StreamSync(7), Gap(32), Launch(7, 1)))
     second = Op("second", (Gap(64),))
@@ -188,8 +188,8 @@ def test_parts_of_a_small_step_are_as_worked_out_by_hand() -> None:
     ]
 
 
-def test_threads_hand_over_as_worked_out_by_hand() -> None:
-    """A flag wakes a thread after the switch; main waits from when it got there."""
+def test_handing_over_between_threads_by_hand() -> None:
+    """A flag wakes a thread after a switch; main waits from its arrival on."""
     op = Op("op", (Gap(100),))
     wait = Gap(1), Notify("go"), Gap(2), Await("done", "join"), Gap(4)
     main = step(1, op, *wait, op, op)
@@ -209,8 +209,8 @@ def test_threads_hand_over_as_worked_out_by_hand() -> None:
     assert (others["idle"], others["wait_thread"]) == (511 - 100, 0)
 
 
-def test_a_flag_raised_before_is_not_waited_for() -> None:
-    """Who comes later than the switch goes on at once; the edge is not binding."""
+def test_a_flag_raised_earlier_is_not_waited_for() -> None:
+    """A thread that arrives after the switch continues; the edge is not binding."""
     main = Op("outer", (Op("inner", (Gap(10),)), Notify("go"), Gap(10)))
     other = Op("busy", (Gap(200),)), Await("go", "fork"), Op("theirs", (Gap(1),))
     truth = run(main_thread(main), Thread("autograd", other), delays=EYE)
@@ -225,7 +225,7 @@ def test_a_flag_raised_before_is_not_waited_for() -> None:
 
 
 def test_a_collective_waits_for_the_last_rank() -> None:
-    """It ends everywhere the longest duration after the last start, the binding one."""
+    """All ranks end the longest duration after the last start, which is binding."""
     late, early = Gap(500), Gap(0)
     threads = (
         main_thread(late, Collective(40, 900)),
@@ -241,8 +241,8 @@ def test_a_collective_waits_for_the_last_rank() -> None:
     assert [(e.source_rank, e.binding) for e in edges] == [(1, False), (0, True)]
 
 
-def test_an_event_passes_on_what_its_stream_was_told_to_wait_for() -> None:
-    """A chain of waits over a stream without kernels still holds the last stream."""
+def test_an_event_includes_what_its_stream_waits_for() -> None:
+    """Waits through a stream without kernels still hold the last stream."""
     body = (
         Launch(7, 1000),  # kernel 60-1060
         EventRecord("a", 7),
@@ -262,8 +262,8 @@ def test_an_event_passes_on_what_its_stream_was_told_to_wait_for() -> None:
     }
 
 
-def test_a_thread_idles_until_its_flag_is_raised_for_the_first_time_only() -> None:
-    """Between two hand-overs a thread waits; before and after them it is idle."""
+def test_a_thread_is_idle_before_its_first_flag() -> None:
+    """Between hand-overs a thread waits; before and after them it is idle."""
     op = Op("op", (Gap(100),))
     flags: list[Action] = [
         Notify("a"),
@@ -277,8 +277,8 @@ def test_a_thread_idles_until_its_flag_is_raised_for_the_first_time_only() -> No
     assert (theirs["idle"], theirs["wait_thread"]) == (113 + 113, 26)
 
 
-def test_waits_for_threads_are_carved_out_of_ops_but_not_of_waits_for_data() -> None:
-    """Blocked time in an op is a wait for a thread, in the fetching of a batch not."""
+def test_waits_are_cut_out_of_ops_but_not_of_data_loading() -> None:
+    """Blocked time in an op is a wait for a thread; in data loading it is not."""
     fetch = Annotation(
         "enumerate(DataLoader)#next", (Gap(10), Await("a", "join"), Gap(20))
     )
@@ -286,7 +286,7 @@ def test_waits_for_threads_are_carved_out_of_ops_but_not_of_waits_for_data() -> 
     other = Gap(500), Notify("a"), Gap(500), Notify("b")
     threads = main_thread(step(1, fetch, op)), Thread("other", other)
     (totals,) = run(*threads, delays=EYE).overheads.values()
-    # Flags are raised at 500 and 1000; main gets there at 10 and 573 (513 + 20 + 40).
+    # Flags are raised at 500 and 1000; main arrives at 10 and 573 (513 + 20 + 40).
     assert {name: ns for name, ns in totals.items() if ns} == {
         "wait_data": 513 + 20,
         "T5": 40 + 80,
@@ -304,8 +304,8 @@ def test_two_hundred_random_programs_end() -> None:
         assert all(kernel.end_ns > kernel.start_ns > 0 for kernel in truth.kernels)
 
 
-def test_random_programs_hold_every_kind_of_edge_and_of_time() -> None:
-    """The other laws are tested on something; any kind of edge is binding at times."""
+def test_random_programs_have_every_kind_of_edge_and_time() -> None:
+    """Otherwise the other laws would test nothing; each kind of edge binds at times."""
     found = {edge.kind for truth in truths(200) for edge in truth.edges if edge.binding}
     assert found == set(get_args(EdgeKind))
     spent: Counter[str] = Counter()
@@ -316,7 +316,7 @@ def test_random_programs_hold_every_kind_of_edge_and_of_time() -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
-    """Program and execution follow from their seeds, and other seeds give others."""
+    """Program and execution follow from their seeds, and differ for others."""
 
     def texts(seed: int, jitter_seed: int) -> list[str]:
         program = random_program(seed, threads=3, streams=3, ranks=2)
@@ -328,8 +328,8 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     assert training_job(5) == training_job(5) != training_job(6)
 
 
-def test_a_kernel_starts_when_the_last_of_its_causes_allows() -> None:
-    """Its start is the latest `ready_ns` of its edges; these edges are binding."""
+def test_a_kernel_starts_when_its_last_cause_allows() -> None:
+    """Its start is the latest `ready_ns` of its edges; those edges are binding."""
     for truth in truths(60):
         edges = by_target(truth)
         for kernel in truth.kernels:
@@ -340,7 +340,7 @@ def test_a_kernel_starts_when_the_last_of_its_causes_allows() -> None:
 
 
 def test_every_edge_bounds_the_time_of_its_target() -> None:
-    """Nothing happens before an edge allows it; binding edges are exact."""
+    """Nothing happens before an edge allows it, and binding edges are exact."""
     for truth in truths(60):
         for edge in truth.edges:
             target = truth.by_id[edge.target]
@@ -352,7 +352,7 @@ def test_every_edge_bounds_the_time_of_its_target() -> None:
                 assert edge.ready_ns < target.end_ns
 
 
-def test_times_agree_with_a_plain_replay_of_the_calls() -> None:
+def test_times_agree_with_a_replay_of_calls() -> None:
     """A loop over the calls, given the ends of kernels, gives the same times."""
     delays = Delays()
     for seed in range(60):
@@ -363,10 +363,10 @@ def test_times_agree_with_a_plain_replay_of_the_calls() -> None:
 
 
 class Replay:
-    """The start of each kernel and the end of each wait, from the calls in order."""
+    """Starts of kernels and ends of waits, from the calls in order."""
 
     def __init__(self, truth: Truth, delays: Delays) -> None:
-        """Work out all times."""
+        """Compute all times."""
         self.delays = delays
         self.kernels = {kernel.launch: kernel for kernel in truth.kernels}
         self.end: dict[int, int] = defaultdict(int)  # of the last kernel, by stream
@@ -377,7 +377,7 @@ class Replay:
             self.see(event)
 
     def see(self, call: HostEvent) -> None:
-        """Work out what follows from one call."""
+        """Process one call."""
         match call.action:
             case EventRecord(event, stream):
                 self.marked[event] = self.so_far(stream)
@@ -396,16 +396,16 @@ class Replay:
             self.start(call, self.kernels[call.id])
 
     def so_far(self, stream: int) -> dict[int, int]:
-        """Return what has to end before all work on a stream is over."""
+        """What has to end before all work on a stream is over."""
         return self.reported[stream] | {stream: self.end[stream]}
 
     def wait(self, call: HostEvent, ends: dict[int, int]) -> None:
-        """Work out the end of a wait."""
+        """The end of a wait."""
         over = max(ends.values(), default=0) + self.delays.sync_return_ns
         self.times[call.id] = max(over, call.start_ns + self.delays.sync_call_ns)
 
     def start(self, call: HostEvent, kernel: Kernel) -> None:
-        """Work out the start of a kernel, and the end of a blocking copy's call."""
+        """The start of a kernel, and the end of a blocking copy's call."""
         awaited = max(self.reported.pop(kernel.stream, {}).values(), default=0)
         self.times[kernel.id] = max(
             call.start_ns + self.delays.launch_latency_ns,
@@ -419,7 +419,7 @@ class Replay:
 
 
 def test_collectives_end_together() -> None:
-    """The n-th collective has one end on all ranks, and it moves after all started."""
+    """The n-th collective ends together on all ranks, and moves after all started."""
     found = 0
     for seed in range(60):
         ranks = [
@@ -446,7 +446,7 @@ def test_events_are_recorded_before_they_are_waited_for() -> None:
 
 
 def test_kernels_of_a_stream_do_not_overlap() -> None:
-    """Streams execute in the order of the launches."""
+    """Streams run in launch order."""
     for truth in truths(60):
         last: dict[int, int] = {}
         for kernel in truth.kernels:
@@ -455,7 +455,7 @@ def test_kernels_of_a_stream_do_not_overlap() -> None:
 
 
 def test_host_events_nest_and_calls_do_not_overlap() -> None:
-    """In order of time, an event lies in its parent and beside its siblings."""
+    """Sorted by time, an event is within its parent and after its siblings."""
     for truth in truths(60):
         siblings = defaultdict(list)
         starts = [event.start_ns for event in truth.host_events]
@@ -472,10 +472,10 @@ def test_host_events_nest_and_calls_do_not_overlap() -> None:
 
 
 @pytest.mark.parametrize("jitter", [0.0, {"queue_gap_ns": 0.5, "launch_call_ns": 0.1}])
-def test_jitter_stays_within_its_share(
+def test_jitter_stays_within_bounds(
     jitter: float | dict[DelayName, float],
 ) -> None:
-    """A delay without a share is constant; with one it varies within it."""
+    """A delay without jitter is constant; otherwise it varies within its share."""
     drawn, random = Delays(queue_gap_ns=1000, jitter=jitter), seeded(1)
     gaps = [drawn.draw("queue_gap_ns", random) for _ in range(200)]
     share = drawn.share("queue_gap_ns")
@@ -488,7 +488,7 @@ def test_jitter_stays_within_its_share(
 
 
 def test_parts_tile_every_step_of_every_thread() -> None:
-    """They follow each other from the start of the step to its end."""
+    """They follow each other from the begin of the step to its end."""
     for truth in truths(200):
         threads = {event.thread for event in truth.host_events}
         for found in truth.steps:
@@ -505,8 +505,8 @@ def test_parts_tile_every_step_of_every_thread() -> None:
                 assert total == found.duration_ns
 
 
-def test_parts_agree_with_their_definition_at_single_instants() -> None:
-    """What an instant is spent on follows from the events around it alone."""
+def test_types_agree_with_their_definition_at_sampled_times() -> None:
+    """A time's type follows from the events around it."""
     random = seeded(0)
     for truth in truths(40):
         for part in random.sample(truth.intervals, min(60, len(truth.intervals))):
@@ -518,7 +518,7 @@ WAITS = {StreamSync: "wait_stream", DeviceSync: "wait_device", EventSync: "wait_
 
 
 def defined(truth: Truth, number: int, thread: int, ns: int) -> str:
-    """Return what an instant of a thread is spent on, by the definitions."""
+    """The type of a thread's time, by the definitions."""
     events = [event for event in truth.host_events if event.thread == thread]
     around = [event for event in events if event.start_ns <= ns < event.end_ns]
     for event in around:
@@ -551,7 +551,7 @@ def defined(truth: Truth, number: int, thread: int, ns: int) -> str:
 
 
 def in_op(events: list[HostEvent], op: HostEvent, ns: int) -> str:
-    """Return what an instant in a top-level op is spent on, outside calls."""
+    """The type of a time within a top-level op, outside calls."""
     launches = [
         event
         for event in events
@@ -566,8 +566,8 @@ def in_op(events: list[HostEvent], op: HostEvent, ns: int) -> str:
 # The file
 
 
-def test_times_in_the_text_are_the_truth() -> None:
-    """Start and end of every event are in the file, to the nanosecond."""
+def test_times_in_the_file_are_exact() -> None:
+    """Begin and end of every event are in the file, to the nanosecond."""
     categories = ["cpu_op", "user_annotation", "cuda_runtime", "cuda_driver"]
     categories += ["kernel", "gpu_memcpy", "gpu_memset"]
     for trace in (trace for seed in range(20) for trace in job(seed)):
@@ -588,7 +588,7 @@ def test_times_in_the_text_are_the_truth() -> None:
 
 
 def test_correlations_are_unique_and_join_kernels_to_their_launch() -> None:
-    """A correlation names one call; a kernel has that of its launch, and its op."""
+    """A correlation belongs to one call; a kernel has that of its launch."""
     for trace in (trace for seed in range(20) for trace in job(seed)):
         calls = slices(trace.json_text(), "cuda_runtime", "cuda_driver")
         numbers = [call["args"]["correlation"] for call in calls]
@@ -603,7 +603,7 @@ def test_correlations_are_unique_and_join_kernels_to_their_launch() -> None:
 
 
 def test_external_ids_name_the_innermost_op_of_a_call() -> None:
-    """A call has the External id of the op that encloses it most tightly, or none."""
+    """A call has the External id of the innermost op around it, or none."""
     for trace in (trace for seed in range(20) for trace in job(seed)):
         text = trace.json_text()
         ops = slices(text, "cpu_op")
@@ -620,8 +620,8 @@ def test_external_ids_name_the_innermost_op_of_a_call() -> None:
             assert call["args"].get("External id") == expected
 
 
-def test_external_ids_may_be_correlations_as_in_files_of_2022() -> None:
-    """In that form calls and kernels have their correlation, ops their own id."""
+def test_external_ids_as_in_files_of_2022() -> None:
+    """In that format calls and kernels have their correlation, ops their own id."""
     for trace in job(5):
         text = trace.json_text(Form(external_id="correlation"))
         for event in slices(
@@ -634,7 +634,7 @@ def test_external_ids_may_be_correlations_as_in_files_of_2022() -> None:
 
 
 def test_whole_microseconds_still_nest() -> None:
-    """In the form of older files times are integers, absolute, and nest as before."""
+    """In the older format times are absolute integers, and still nest."""
     trace = job(5)[0]
     text = trace.json_text(Form(time_unit="us_integer"))
     assert "baseTimeNanoseconds" not in json.loads(text)
@@ -650,8 +650,8 @@ def test_whole_microseconds_still_nest() -> None:
             assert start <= event["ts"] <= event["ts"] + event["dur"] <= end
 
 
-def test_sync_events_say_what_is_waited_for() -> None:
-    """Each wait has one, with the stream and the record of the event it waits for."""
+def test_sync_events_name_what_is_waited_for() -> None:
+    """Each wait has one, with the stream, and the record of the awaited event."""
     body = (
         Launch(7, 1000),
         EventRecord("other", 20),
@@ -681,7 +681,7 @@ def test_sync_events_say_what_is_waited_for() -> None:
 
 
 def test_flows_start_at_launches_and_end_at_kernels() -> None:
-    """An `ac2g` flow leads from each launch to its kernel, at their starts."""
+    """An `ac2g` flow leads from the start of each launch to that of its kernel."""
     trace = job(7)[0]
     flows = slices(trace.json_text(), "ac2g")
     base_ns = trace.truth.base_ns
@@ -694,8 +694,8 @@ def test_flows_start_at_launches_and_end_at_kernels() -> None:
         assert ends[kernel.correlation] == kernel.start_ns
 
 
-def test_files_are_compressed_by_name_and_the_same_every_time(tmp_path: Path) -> None:
-    """A name in `.gz` gives gzip without a time; any other gives plain text."""
+def test_compressed_files_are_reproducible(tmp_path: Path) -> None:
+    """A name ending in `.gz` gives gzip without a time; others give plain text."""
     trace = job(3)[0]
     plain = trace.write(tmp_path / "trace.json").read_bytes()
     first = trace.write(tmp_path / "a.json.gz").read_bytes()
@@ -710,12 +710,12 @@ def test_files_are_compressed_by_name_and_the_same_every_time(tmp_path: Path) ->
 
 @cache
 def dlrm() -> list[GeneratedTrace]:
-    """Two ranks of the structured job."""
+    """Two ranks of the DLRM job."""
     return execute(training_job(1), Delays(jitter=0.15), 1)
 
 
-def test_the_training_job_waits_for_data_threads_copies_and_ranks() -> None:
-    """Every step of main has each of its waits; the autograd thread has none."""
+def test_the_training_job_has_every_kind_of_wait() -> None:
+    """Every step of main waits for data, threads, copies and ranks; autograd never."""
     waits = {"wait_data", "wait_thread", "wait_copy", "wait_stream"}
     for trace in dlrm():
         for (_, thread), totals in trace.truth.overheads.items():
@@ -727,8 +727,8 @@ def test_the_training_job_waits_for_data_threads_copies_and_ranks() -> None:
     }
 
 
-def test_the_training_job_links_forward_and_backward() -> None:
-    """Flows lead from ops of main to nodes of autograd, one per sequence number."""
+def test_flows_join_forward_and_backward() -> None:
+    """Flows lead from ops of main to autograd nodes, one per sequence number."""
     for trace in dlrm():
         text = trace.json_text()
         flows = slices(text, "fwdbwd")
@@ -744,8 +744,8 @@ def test_the_training_job_links_forward_and_backward() -> None:
         assert not any(name.startswith("autograd::engine") for name in names)
 
 
-def test_the_training_job_says_what_its_collectives_move() -> None:
-    """Kernel and op of a collective name it, its size and its group alike."""
+def test_collectives_have_their_message() -> None:
+    """Kernel and op of a collective have the same name, size and group."""
     for trace in dlrm():
         text = trace.json_text()
         nccl = [k for k in slices(text, "kernel") if "nccl" in k["name"]]
@@ -762,15 +762,15 @@ def test_the_training_job_says_what_its_collectives_move() -> None:
         assert json.loads(text)["distributedInfo"]["rank"] == trace.truth.rank
 
 
-def test_the_sample_is_what_its_generator_makes() -> None:
-    """The committed traces are these, and small."""
+def test_samples_are_the_generators_output() -> None:
+    """The committed traces are reproducible, and small."""
     for trace in dlrm():
         path = SAMPLE / f"rank{trace.truth.rank}.kineto.json.gz"
         assert gzip.decompress(path.read_bytes()).decode() == trace.json_text()
         assert path.stat().st_size < 200_000
 
 
-# Examples, and what cannot be executed
+# Examples, and programs that cannot be executed
 
 
 @pytest.mark.parametrize(
@@ -782,10 +782,8 @@ def test_the_sample_is_what_its_generator_makes() -> None:
         ([[Notify("a"), Notify("a")]], "raised twice"),
     ],
 )
-def test_programs_that_cannot_end_are_refused(
-    ranks: list[list[Action]], message: str
-) -> None:
-    """The error names who is blocked, or which collective is not on all ranks."""
+def test_deadlocks_are_errors(ranks: list[list[Action]], message: str) -> None:
+    """The error names what is blocked, or which collective is not on all ranks."""
     threads = [main_thread(*body) for body in ranks]
     program = Program(tuple(Rank((thread,)) for thread in threads))
     with pytest.raises(ProgramError, match=message):

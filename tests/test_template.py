@@ -1,4 +1,4 @@
-"""Empty databases are copies of a template, which is made anew where it is broken."""
+"""Empty databases are copied from a template, which is recreated if damaged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import tracedb
 from tracedb import catalog, template
 from tracedb.duck import STORAGE
 
-# What a database declares. The lists of `EXCLUDE` and `REPLACE` have no order.
+# Declarations of a database; the lists of `EXCLUDE` and `REPLACE` are unordered.
 CATALOG = """
 SELECT schema_name, table_name, length(sql) AS size, comment FROM duckdb_tables()
 UNION ALL BY NAME
@@ -34,14 +34,14 @@ ORDER BY ALL
 
 @pytest.fixture
 def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty cache folder of the user."""
+    """An empty user cache folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     return tmp_path / "caches" / "tracedb" / "templates"
 
 
 @pytest.fixture
 def creations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return which databases had relations created one by one; here only a few."""
+    """Databases whose relations were created one by one; here only a few relations."""
     seen: list[str] = []
 
     def create(connection: duckdb.DuckDBPyConnection) -> None:
@@ -54,17 +54,17 @@ def creations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def is_usable(database: tracedb.Database) -> bool:
-    """Whether a new database has relations and the mark of this version."""
+    """Whether a new database has relations and this version's mark."""
     query = "SELECT value FROM raw.database WHERE property = 'fingerprint'"
     return rows(database, query) == [(catalog.fingerprint(),)]
 
 
-def test_a_copy_is_what_was_created(tmp_path: Path) -> None:
-    """Statements, types, comments and macros are those of relations made one by one."""
+def test_a_copy_equals_a_created_database(tmp_path: Path) -> None:
+    """Statements, types, comments and macros equal those created one by one."""
     path = str(tmp_path / "created.duckdb")
     with duckdb.connect(path, config={**STORAGE}) as connection:
         catalog.create(connection)
-    # In files, numbers of views are not as they were written.
+    # In files, numbers in views are written differently.
     with duckdb.connect(path) as connection:
         created = connection.sql(CATALOG).fetchall()
     for name in (tmp_path / "a.duckdb", ":memory:"):
@@ -74,8 +74,8 @@ def test_a_copy_is_what_was_created(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("caches")
-def test_it_is_made_once(tmp_path: Path, creations: list[str]) -> None:
-    """The first database makes it; those that follow, in files or not, are copies."""
+def test_the_template_is_created_once(tmp_path: Path, creations: list[str]) -> None:
+    """The first database creates it; later ones, in files or not, are copies."""
     for path in (":memory:", tmp_path / "a.duckdb", tmp_path / "b.duckdb"):
         with tracedb.open(path) as database:
             assert is_usable(database)
@@ -83,10 +83,10 @@ def test_it_is_made_once(tmp_path: Path, creations: list[str]) -> None:
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "other", "older"])
-def test_a_broken_one_is_made_anew(
+def test_a_damaged_template_is_recreated(
     caches: Path, creations: list[str], damage: str
 ) -> None:
-    """Whatever lies in its place, a new database is whole, and the next is a copy."""
+    """Whatever is in its place, a new database is complete, and the next is a copy."""
     tracedb.open().close()
     (path,) = caches.iterdir()
     whole = path.read_bytes()
@@ -102,8 +102,8 @@ def test_a_broken_one_is_made_anew(
 
 
 @pytest.mark.usefixtures("creations")
-def test_damaged_bytes_never_pass(caches: Path) -> None:
-    """A template of which any block is damaged is not copied."""
+def test_damaged_blocks_are_detected(caches: Path) -> None:
+    """A template with any damaged block is not copied."""
     tracedb.open().close()
     (path,) = caches.iterdir()
     whole = path.read_bytes()
@@ -115,10 +115,10 @@ def test_damaged_bytes_never_pass(caches: Path) -> None:
             assert is_usable(database)
 
 
-def test_a_home_that_cannot_be_written(
+def test_a_home_that_is_not_writable(
     caches: Path, creations: list[str], tmp_path: Path
 ) -> None:
-    """Relations are then created where they are wanted."""
+    """Relations are then created in each database."""
     caches.parent.parent.write_bytes(b"a file where the folder would be")
     path = tmp_path / "a.duckdb"
     with tracedb.open(path) as database:
@@ -127,18 +127,18 @@ def test_a_home_that_cannot_be_written(
 
 
 @pytest.mark.parametrize("named", ["", "relative"])
-def test_the_cache_folder_is_the_users(
+def test_the_cache_folder_follows_xdg(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str
 ) -> None:
-    """A cache folder that is relative says nothing, as in the standard."""
+    """A relative cache folder is ignored, as the standard says."""
     monkeypatch.setenv("XDG_CACHE_HOME", named)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert template.folder().is_relative_to(tmp_path)
 
 
 @pytest.mark.usefixtures("creations")
-def test_old_ones_go(caches: Path) -> None:
-    """A few are kept, the newest."""
+def test_old_templates_are_removed(caches: Path) -> None:
+    """The newest ones are kept."""
     caches.mkdir(parents=True)
     for age in range(20):
         file = caches / f"{age}.duckdb"
@@ -163,11 +163,11 @@ catalog.create = create
 with tracedb.open(sys.argv[1]) as opened:
     print(opened.sql("FROM raw.database WHERE property = 'fingerprint'").item(0, 1))
 """
-"""Few relations are created, and slowly: another process begins meanwhile."""
+"""Few relations are created, slowly: another process starts meanwhile."""
 
 
-def test_processes_that_start_at_once(caches: Path, tmp_path: Path) -> None:
-    """Each has a whole database, and one template is left."""
+def test_concurrent_processes(caches: Path, tmp_path: Path) -> None:
+    """Each gets a complete database, and one template is left."""
     processes = [
         subprocess.Popen(  # noqa: S603 (our own program)
             [sys.executable, "-Ic", AT_ONCE, str(tmp_path / f"{number}.duckdb")],

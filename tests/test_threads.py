@@ -1,4 +1,4 @@
-"""Threads that wait for each other are found, whatever they are called."""
+"""Threads that wait for each other are found, whatever their names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG_NS = 150_000
 
 
 class Wait(NamedTuple):
-    """A thread that waits for another one, by their numbers, and when."""
+    """A thread that waits for another one, and when."""
 
     thread: int
     worker: int
@@ -28,7 +28,7 @@ class Wait(NamedTuple):
 
 
 def true_waits(truth: tracedb.synthetic.Truth) -> list[Wait]:
-    """The waits in which a thread was blocked until others had raised their flags."""
+    """Waits in which a thread was blocked until others raised their flags."""
     event_of = {event.id: event for event in truth.host_events}
     found = []
     for edge in truth.edges:
@@ -54,7 +54,7 @@ def true_waits(truth: tracedb.synthetic.Truth) -> list[Wait]:
 
 
 def found_waits(folder: Path) -> dict[str, list[Wait]]:
-    """The waits that are found in each trace of a folder."""
+    """Waits found in each trace of a folder."""
     query = """
         SELECT path, own.tid::BIGINT, worker.tid::BIGINT, start_ns, end_ns
         FROM graph.thread_wait AS wait
@@ -71,7 +71,7 @@ def found_waits(folder: Path) -> dict[str, list[Wait]]:
 
 
 def count_alike(waits: list[Wait], others: list[Wait]) -> int:
-    """How many waits are among others: of the same threads, at the same time."""
+    """How many waits are also among others: same threads, same time."""
     return sum(
         any(
             wait[:2] == other[:2]
@@ -97,7 +97,7 @@ Judged = dict[str, Counter[str]]
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    """How many waits there are, were found, are right, in programs of each crew."""
+    """Numbers of waits that exist, were found, and are right, by kind of program."""
     folder = tmp_path_factory.mktemp("crews")
     traces = {}
     for name, seed in product(CREWS, SEEDS):
@@ -122,28 +122,28 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
 
 @pytest.mark.parametrize("crew", ["1 worker", "2 workers", "4 workers"])
 def test_workers_are_found_without_names(judged: Judged, crew: str) -> None:
-    """Threads that are woken and waited for are, however many and whatever called."""
+    """Threads that are woken and awaited are found, however many there are."""
     counts = judged[crew]
     assert counts["true"] > 60
     assert counts["hit"] > 0.95 * counts["true"]
     assert counts["right"] > 0.93 * counts["found"]
 
 
-def test_threads_that_overlap_by_chance_are_not_tied(judged: Judged) -> None:
-    """Threads that work when they like wait for nobody, and nobody for them."""
+def test_independent_threads_are_not_linked(judged: Judged) -> None:
+    """Threads that work independently have no waits."""
     assert judged["strangers"] == {"true": 0, "hit": 0, "found": 0, "right": 0}
 
 
 @pytest.mark.parametrize("crew", ["little to load", "much to load"])
-def test_who_loads_is_found(judged: Judged, crew: str) -> None:
-    """A loader waits for room, or the main thread for what it loads."""
+def test_waits_of_data_loaders_are_found(judged: Judged, crew: str) -> None:
+    """A loader waits for room, or the main thread for its data."""
     counts = judged[crew]
     assert counts["hit"] > 0.9 * counts["true"]
     assert counts["right"] > 0.95 * counts["found"]
 
 
-def test_linked_ops_tell_of_a_single_wait(judged: Judged) -> None:
-    """One step is enough where forward and backward ops share sequence numbers."""
+def test_linked_ops_show_a_single_wait(judged: Judged) -> None:
+    """One step is enough if forward and backward ops share sequence numbers."""
     counts = judged["linked"]
     assert counts["hit"] == counts["true"] == 2 * len(SEEDS)
     assert counts["right"] == counts["found"]
@@ -151,10 +151,10 @@ def test_linked_ops_tell_of_a_single_wait(judged: Judged) -> None:
 
 @needs_corpus
 @pytest.mark.parametrize("name", ["resnet50_w0_2021a", "resnet50_w4_2020list"])
-def test_the_backward_pass_of_an_old_trace_is_waited_for(
+def test_waits_for_the_backward_pass_in_old_traces(
     name: str, database_of: DatabaseOf
 ) -> None:
-    """Of 2020 and 2021, without sequence numbers: each step waits for its own."""
+    """In traces of 2020 and 2021, without sequence numbers, each step has one."""
     database = database_of(CORPUS / "kineto" / f"{name}.json.gz")
     query = """
         SELECT count(*), sum(wait.end_ns - wait.start_ns) / any_value(step_ns)

@@ -1,4 +1,4 @@
-"""Scenarios as arrays: the same as in SQL, to the nanosecond."""
+"""Scenarios on arrays equal those in SQL, to the nanosecond."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TAKEN: list[dict[str, Any]] = [
     {"action": "set", "from_run": 1},
     {"action": "ideal"},
 ]
-"""Times that are taken from others."""
+"""Edits that take times from elsewhere."""
 EFFECTS = "FROM question.scenario_effect"
 PERIODS = """
 SELECT * EXCLUDE (last_gpu_op_id)
@@ -68,7 +68,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Datab
 
 
 def edits_of(scenarios: list[Scenario]) -> list[Edit]:
-    """The edits of scenarios, which are numbered."""
+    """The edits of numbered scenarios."""
     return [
         Edit(scenario=f"scenario {number}", **edit)
         for number, scenario in enumerate(scenarios)
@@ -81,7 +81,7 @@ def assert_equal_to_sql(
     scenarios: list[Scenario],
     methods: Sequence[str] = ("replay",),
 ) -> None:
-    """Arrays and SQL find the same times of all steps, and the same effects."""
+    """Arrays and SQL give the same times of all steps, and the same effects."""
     edits = edits_of(scenarios)
     with database.simulate(methods, edits, only_steps=True) as beside:
         by_arrays = rows(beside, EFFECTS), rows(beside, PERIODS)
@@ -108,7 +108,7 @@ SETS = st.one_of(
             target | how
             for target in TARGETS
             for how in TAKEN
-            # The first run is of one rank, and has no collectives.
+            # The first run has one rank and no collectives.
             if target["target"] in RULES["set"].times
             and not ("from_run" in how and target.get("type") == "collective")
         ]
@@ -131,13 +131,13 @@ SCENARIOS = st.lists(
 METHODS = ("replay", "statistics", "full", "other_steps")
 
 
-# To simulate costs much, another scenario little: there are few examples, large ones.
+# Setting up is slow, another scenario is cheap: few examples, each large.
 @settings(max_examples=2, deadline=None, suppress_health_check=[*HealthCheck])
 @given(SCENARIOS)
 def test_arrays_and_sql_agree(
     programs: tracedb.Database, scenarios: list[Scenario]
 ) -> None:
-    """Whatever is scaled, prolonged or set, of what, by any method."""
+    """Whatever is scaled, lengthened or set, by any method."""
     assert_equal_to_sql(programs, scenarios, METHODS)
 
 
@@ -165,10 +165,10 @@ DISJOINT = st.permutations(
 def test_laws(
     programs: tracedb.Database, less: list[Scenario], disjoint: Scenario
 ) -> None:
-    """No change is none; less time ends no step later; edits have no order.
+    """No change has no effect; less time ends no step later; order does not matter.
 
-    A period may become longer by less: where the step before ends earlier, and
-    something else decides about this one.
+    A period may grow, if the previous step ends earlier and something else bounds this
+    one.
     """
     same = [target | {"factor": 1} for target in TARGETS]
     edits = edits_of([same, disjoint, disjoint[::-1], *less])
@@ -194,10 +194,10 @@ def _names(edits: list[Edit]) -> list[str]:
 
 @settings(max_examples=2, deadline=None)
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=8, unique=True))
-def test_all_host_time_scales_steps_of_a_host(
+def test_scaling_all_host_time_scales_the_step(
     ingested: Ingested, factors: list[int]
 ) -> None:
-    """Where only a host computes, k times all of its time is k times the step."""
+    """If only a host computes, k times its time gives k times the step."""
     types = (None, "idle", "wait_data")
     edits = [
         Edit(scenario=f"{factor}", target="host", type=type_, factor=factor)
@@ -211,7 +211,7 @@ def test_all_host_time_scales_steps_of_a_host(
         assert row["predicted_ns"] == int(row["scenario"]) * row["baseline_ns"]
 
 
-def test_every_target_that_arrays_take_agrees(programs: tracedb.Database) -> None:
+def test_every_target_on_arrays_agrees_with_sql(programs: tracedb.Database) -> None:
     """Each by itself, in blocks of one scenario, too."""
     scenarios = [[target | {"factor": 0.3, "add_ns": 1_001}] for target in TARGETS] + [
         [target | {"action": "set", "set_ns": 7_777}]
@@ -230,8 +230,8 @@ def test_every_target_that_arrays_take_agrees(programs: tracedb.Database) -> Non
         assert_equal_to_sql(programs, scenarios[:3])
 
 
-def test_other_edits_go_the_way_of_sql(programs: tracedb.Database) -> None:
-    """Both kinds may be in one request, and are told in its order."""
+def test_other_edits_use_sql(programs: tracedb.Database) -> None:
+    """Both kinds may be in one request, and results keep its order."""
     scenarios: list[Scenario] = [
         [HALF],
         [{"target": "wait", "type": "host"}],
@@ -252,8 +252,8 @@ def test_other_edits_go_the_way_of_sql(programs: tracedb.Database) -> None:
     assert found == ["baseline", "scenario 1", "scenario 2"]
 
 
-def test_a_circle_has_no_time_in_scenarios_either(tmp_path: Path) -> None:
-    """What waits in a circle never begins; all else is as in SQL."""
+def test_a_cycle_has_no_time_in_scenarios(tmp_path: Path) -> None:
+    """Nodes waiting in a cycle never begin; all others are as in SQL."""
     write_generated(tmp_path, [2, 5])
     tables = {"prediction.host_time", twin.RESULT} | {
         f"simulation.{name}"
@@ -277,8 +277,8 @@ def test_a_circle_has_no_time_in_scenarios_either(tmp_path: Path) -> None:
         assert_equal_to_sql(database, [[HALF], [{"target": "host", "factor": 2}]])
 
 
-def test_times_beyond_all_bounds_are_refused(programs: tracedb.Database) -> None:
-    """They would not fit into the numbers."""
+def test_times_out_of_range_are_refused(programs: tracedb.Database) -> None:
+    """They would overflow."""
     edits = edits_of(
         [
             [HALF],
@@ -302,10 +302,10 @@ NUMBERS = st.integers(-(10**6), 10**6)
     st.lists(st.booleans(), min_size=12, max_size=12),
     st.sampled_from([2**61, 10**7, 1]),
 )
-def test_running_maxima_begin_anew(
+def test_segmented_running_maximum(
     values: twin_graph.Numbers, is_first: list[bool], most: int
 ) -> None:
-    """In each stretch, also where there are too many stretches for one pass."""
+    """It restarts in each segment, also with more segments than fit in one pass."""
     is_first[0] = True
     first = np.maximum.accumulate(np.where(is_first, np.arange(12), 0))
     expected = [
@@ -319,7 +319,7 @@ def test_running_maxima_begin_anew(
 
 @needs_corpus
 def test_a_real_rank_agrees(ingested: Ingested) -> None:
-    """A rank of a recommendation model on eight GPUs."""
+    """One rank of a recommendation model on eight GPUs."""
     trace = CORPUS / "param" / "dlrm8" / "kineto" / "worker0.pt.trace.json.gz"
     with tracedb.open(ingested(trace), read_only=True) as database:
         scenarios = [
@@ -335,7 +335,7 @@ def test_a_real_rank_agrees(ingested: Ingested) -> None:
 
 
 def test_an_earlier_step_may_end_last(tmp_path: Path) -> None:
-    """Work on a stream of its own outlasts later steps, whose periods are 0 then."""
+    """GPU work on its own stream outlasts later steps, whose periods are then 0."""
     events: list[dict[str, Any]] = []
     for number, (stream, lasts) in enumerate([(7, 500), (9, 5), (9, 5), (9, 5)]):
         begin, given = 100 * number, {"correlation": number + 1, "stream": stream}
@@ -365,7 +365,7 @@ def test_an_earlier_step_may_end_last(tmp_path: Path) -> None:
 
 
 def test_a_job_on_cpus_agrees(ingested: Ingested) -> None:
-    """Threads go on after others with a delay, and ranks have clocks of their own."""
+    """Threads continue after others with a delay, and ranks have their own clocks."""
     scenarios: list[Scenario] = [
         [{"target": "host", "factor": factor}] for factor in (0.25, 1.0, 3.0)
     ]

@@ -1,4 +1,4 @@
-"""Waits for what the trace does not have are kept where they are much of a step."""
+"""Waits with an unknown cause are kept where they are a large part of a step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Event = dict[str, Any]
 
 
 def event(name: str, start: float, duration: float, **more: object) -> Event:
-    """A complete event of the host's thread; times are in microseconds."""
+    """A complete event of the host thread; times are in microseconds."""
     place = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1}
     return place | {"name": name, "ts": start, "dur": duration} | more
 
@@ -53,11 +53,11 @@ def step(*events: Event) -> list[Event]:
 
 SYNC = call("cudaDeviceSynchronize", 300, 370, 2)
 TRACES = {
-    # The host waits for a graph of which nothing was recorded.
+    # The host waits for a CUDA graph without any recorded kernels.
     "graph": step(call("cudaGraphLaunch", 250, 20, 3), SYNC),
-    # A kernel begins late behind work that was not recorded, and the host waits for it.
+    # A kernel starts late after unrecorded work, and the host waits for it.
     "late": step(call("cudaLaunchKernel", 200, 10, 3), kernel(500, 160, 3), SYNC),
-    # So short a wait without a cause is no more than a delay.
+    # Such a short wait without a cause counts as a delay.
     "short": step(call("cudaDeviceSynchronize", 300, 90, 2)),
 }
 NUMBER = {name: number for number, name in enumerate(TRACES, 1)}
@@ -66,7 +66,7 @@ KEPT = ("graph", "late")
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of the traces, each a run of its own."""
+    """A database of the traces, each as its own run."""
     folder = tmp_path_factory.mktemp("unexplained")
     with tracedb.open(folder / "run.duckdb") as database:
         for name, events in TRACES.items():
@@ -78,23 +78,25 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def database(path: Path) -> Iterator[tracedb.Database]:
-    """The same, open."""
+    """The same, opened."""
     with tracedb.open(path, read_only=True) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("method", ["replay", "statistics", "full"])
-def test_much_is_kept(database: tracedb.Database, method: str, name: str) -> None:
-    """The step lasts as measured but for typical delays; what was kept is beside."""
+def test_large_unexplained_waits_are_kept(
+    database: tracedb.Database, method: str, name: str
+) -> None:
+    """The step takes its measured time, except for delays; kept time is shown."""
     frame = database.predict(method)
     (row,) = frame.filter(frame["trace_id"] == NUMBER[name]).iter_rows(named=True)
     assert row["predicted_ns"] == pytest.approx(1000 * US, abs=110 * US)
     assert row["kept_ns"] == row["unexplained_ns"] > 200 * US
 
 
-def test_little_is_left_out(database: tracedb.Database) -> None:
-    """Less than a twentieth of the step is a delay that need not be there again."""
+def test_small_unexplained_waits_are_dropped(database: tracedb.Database) -> None:
+    """Less than a twentieth of the step counts as a delay that need not recur."""
     frame = database.predict("replay")
     (row,) = frame.filter(frame["trace_id"] == NUMBER["short"]).iter_rows(named=True)
     assert row["kept_ns"] == 0
@@ -102,8 +104,8 @@ def test_little_is_left_out(database: tracedb.Database) -> None:
     assert row["predicted_ns"] == 960 * US
 
 
-def test_what_is_kept_is_named_on_the_path(database: tracedb.Database) -> None:
-    """The wait that was not computed is unexplained there, to the nanosecond."""
+def test_kept_waits_are_unexplained_on_the_path(database: tracedb.Database) -> None:
+    """They are on the path as `unexplained`, to the nanosecond."""
     path = database.critical_path(scope="step", method="replay")
     chosen = (path["kind"] == "unexplained") & (path["trace_id"] == NUMBER["graph"])
     found = path.filter(chosen).select("time_ns").rows()
@@ -117,16 +119,16 @@ def test_what_is_kept_is_named_on_the_path(database: tracedb.Database) -> None:
     assert found == kept
 
 
-def test_a_scenario_without_waits_keeps_none(database: tracedb.Database) -> None:
-    """Who takes the host's waits out takes out those without a cause, too."""
+def test_a_scenario_without_waits_drops_them(database: tracedb.Database) -> None:
+    """Removing the host's waits also removes those without a cause."""
     frame = database.scenarios([Edit(scenario="free", target="wait", type="host")])
     (row,) = frame.filter(frame["trace_id"] == NUMBER["graph"]).iter_rows(named=True)
     assert row["baseline_ns"] == 1000 * US
     assert row["predicted_ns"] < 700 * US
 
 
-def test_the_command_tells_what_is_kept(path: Path) -> None:
-    """A line for each trace of which much is kept, beside the rows."""
+def test_the_command_reports_kept_waits(path: Path) -> None:
+    """One line for each trace where they are large, besides the rows."""
     options = ["predict", str(path), "--method", "replay", "--format", "json"]
     done = CliRunner().invoke(command, options)
     assert done.exit_code == 0

@@ -1,4 +1,4 @@
-"""What GPU work waited for, as it is inferred from calls, order and times."""
+"""What GPU work waited for, inferred from calls, order and times."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ USUAL = 30
 
 
 class Recording:
-    """Events of one host thread and one device, with what links them."""
+    """Events of one host thread and one device, with their links."""
 
     def __init__(self) -> None:
-        """Begin with a step, and with work enough to tell what is usual."""
+        """Start with a step, and enough work to learn typical delays."""
         self.events: list[dict[str, Any]] = []
         self.add("user_annotation", "ProfilerStep#1", 1, 0, STEP)
         for number in range(USUAL):
@@ -48,7 +48,7 @@ class Recording:
     def add(
         self, cat: str, name: str, tid: int, begin: float, duration: float, **args: int
     ) -> None:
-        """An event with a duration, in microseconds."""
+        """Add an event with a duration in microseconds."""
         fields = {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid}
         times = {"ts": begin, "dur": duration}
         self.events.append(fields | times | {"args": args})
@@ -61,7 +61,7 @@ class Recording:
         duration: float,
         **how: Any,  # noqa: ANN401 (of its kind)
     ) -> None:
-        """A call of a kind, which lasts so long, and the GPU work that it launches."""
+        """Add a launch of a kind and duration, and its GPU work."""
         call, cat = how.get("call", "cudaLaunchKernel"), how.get("cat", "kernel")
         number = len(self.events)
         lasting = how.get("lasting", 4)
@@ -71,7 +71,7 @@ class Recording:
         self.add(cat, name, stream, begin, duration, **link)
 
     def ingest(self, folder: Path, database: tracedb.Database) -> None:
-        """Put the recording into a database."""
+        """Ingest the recording."""
         file = folder / "a.json"
         file.write_text(json.dumps({"traceEvents": self.events}))
         database.ingest([file])
@@ -79,7 +79,7 @@ class Recording:
 
 @pytest.fixture
 def recording() -> Recording:
-    """A step in which nothing is unusual yet."""
+    """A step without anything unusual."""
     return Recording()
 
 
@@ -93,7 +93,7 @@ UNEXPLAINED = """
 """
 
 
-def test_usual_work_waits_for_nothing(
+def test_typical_work_waits_for_nothing(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:
     """The tests below change one thing each."""
@@ -103,10 +103,10 @@ def test_usual_work_waits_for_nothing(
 
 
 @pytest.mark.until("graph")
-def test_work_launched_later_hides_no_wait(
+def test_later_launches_do_not_hide_a_wait(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """The awaited stream goes on: what it ran last was launched too late to matter."""
+    """The last work of the awaited stream was launched too late to matter."""
     recording.work(7, 5_000, begin=5_006, duration=3_000)
     recording.work(8, 5_100, begin=8_030, duration=10)
     recording.work(7, 5_200, begin=8_008, duration=5)
@@ -124,14 +124,14 @@ def test_work_launched_later_hides_no_wait(
         (6_500, None),  # in the middle of it
     ],
 )
-def test_a_full_device_leaves_no_room(
+def test_a_full_device_delays_work(
     recording: Recording,
     tmp_path: Path,
     database: tracedb.Database,
     begin: float,
     awaited: str | None,
 ) -> None:
-    """Work that begins when a kernel beside it is about to end had waited for that."""
+    """Work that begins when a kernel beside it is about to end had waited for it."""
     recording.work(7, 5_000, begin=5_006, duration=3_000)
     recording.work(8, 5_100, begin=begin, duration=10)
     recording.ingest(tmp_path, database)
@@ -145,10 +145,10 @@ def test_a_full_device_leaves_no_room(
 
 
 @pytest.mark.until("graph")
-def test_an_event_that_was_over_long_before_gives_way(
+def test_an_earlier_event_gives_way(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Of two streams beside, the one that left no room at that moment explains more."""
+    """Of two other streams, the one that filled the device until then is the cause."""
     recording.work(7, 5_000, begin=5_006, duration=3_000)
     recording.work(9, 5_010, begin=5_016, duration=1_000)
     recording.work(8, 5_100, begin=7_990, duration=10)
@@ -158,10 +158,10 @@ def test_an_event_that_was_over_long_before_gives_way(
     ]
 
 
-def test_a_launch_that_takes_long_holds_its_work(
+def test_a_long_launch_delays_its_work(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """A module is loaded: the kernel begins when the call is over."""
+    """A module is loaded: the kernel begins when the call ends."""
     recording.work(7, 5_000, begin=9_002, duration=10, lasting=4_000)
     recording.ingest(tmp_path, database)
     query = "SELECT stalled_ns FROM graph.stalled_launch"
@@ -179,19 +179,19 @@ def test_a_launch_that_takes_long_holds_its_work(
 
 
 @pytest.mark.until("graph")
-def test_a_launch_that_takes_long_behind_its_work_holds_nothing(
+def test_a_launch_that_stalls_after_its_work_began(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """The kernel had begun when the call was held up."""
+    """The kernel had begun when the call stalled, so the stall does not delay it."""
     recording.work(7, 5_000, begin=5_006, duration=10, lasting=4_000)
     recording.ingest(tmp_path, database)
     assert rows(database, "SELECT count(*) FROM graph.stalled_launch") == [(0,)]
 
 
-def test_memory_is_staged_before_a_copy(
+def test_a_copy_waits_for_staging(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """A call that prepares a copy and then feeds it holds it back by the first part."""
+    """A call that stages memory and then copies delays the copy by the first part."""
     call = {"call": "cudaMemcpyAsync", "cat": "gpu_memcpy"}
     for number in range(20):
         launched = 10_000 + 100 * number
@@ -216,7 +216,7 @@ def test_memory_is_staged_before_a_copy(
 def test_real_delays_have_causes(
     name: str, most_share: float, most_error: float, database_of: DatabaseOf
 ) -> None:
-    """What is left of the delays without a cause is small, and so is replay's error."""
+    """Delays without a cause are small, and so is replay's error."""
     database = database_of(CORPUS / name)
     ((share, error),) = rows(
         database,
@@ -229,16 +229,16 @@ def test_real_delays_have_causes(
     assert error < most_error
 
 
-def test_a_launch_into_a_full_queue_waits_for_work_to_end(
+def test_a_launch_waits_for_a_full_queue(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Above a thousand GPU ops a launch returns when one of them has ended."""
+    """Above about a thousand queued GPU ops, a launch returns when one of them ends."""
     recording = Recording()
     begin = 10_000.0
     for number in range(1_020):
         recording.work(7, 5_000 + 4 * number, begin=begin, duration=20, lasting=3)
         begin += 21
-    # 1,019 GPU ops wait behind the first, which ends at 10,020.
+    # 1,019 GPU ops are queued behind the first, which ends at 10,020.
     recording.work(7, 9_100, begin=begin, duration=20, lasting=926)
     recording.work(8, 10_100, begin=10_106, duration=20)
     recording.ingest(tmp_path, database)
@@ -262,7 +262,7 @@ def test_a_launch_into_a_full_queue_waits_for_work_to_end(
 def test_the_first_work_of_a_stream_may_wait_for_an_event(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Without a call for it, it lies behind work from before the trace."""
+    """Without a recorded call, it follows work from before the trace."""
     for has_wait in (False, True):
         recording = Recording()
         recording.work(7, 5_000, begin=5_006, duration=3_000)
@@ -279,10 +279,10 @@ def test_the_first_work_of_a_stream_may_wait_for_an_event(
 
 
 @pytest.mark.until("graph")
-def test_the_parts_of_a_graph_fill_no_queue(
+def test_kernels_of_a_graph_do_not_fill_the_queue(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """They are launched as one: a launch behind it does not wait for them."""
+    """They are launched at once: a later launch does not wait for them."""
     recording = Recording()
     recording.add("cuda_runtime", "cudaGraphLaunch", 1, 5_000, 8, correlation=99_999)
     link = {"correlation": 99_999, "device": 0, "stream": 7}
@@ -295,10 +295,10 @@ def test_the_parts_of_a_graph_fill_no_queue(
     assert rows(database, query) == [(0,)]
 
 
-def test_copies_that_all_wait_are_told_from_slow_ones(
+def test_copies_that_always_wait_have_no_typical_delay(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Work that always begins when another stream's is over makes no typical delay."""
+    """Work that always begins when another stream's ends does not define a delay."""
     copy = {"call": "cudaMemcpyAsync", "cat": "gpu_memcpy"}
     recording.work(20, 9_000, begin=9_006, duration=10, **copy)
     begins = [10_000 + 20_000 * number for number in range(4)]
@@ -321,16 +321,16 @@ def test_copies_that_all_wait_are_told_from_slow_ones(
 def executed(
     folder: Path, database: tracedb.Database, delays: Delays, *body: Action
 ) -> None:
-    """Put the trace of a step into a database, with synchronisation recorded."""
+    """Ingest the trace of a step with recorded synchronization."""
     program = Program((Rank((Thread("main", (step(1, *body),)),)),))
     (trace,) = execute(program, delays)
     database.ingest([trace.write(folder / "a.json", Form(sync_events=True))])
 
 
-def test_only_waits_that_bound_teach_their_delay(
+def test_only_binding_waits_define_their_delay(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Most recorded waits of streams are for work that is long over."""
+    """Most recorded stream waits are for work that ended long before."""
     body: list[Action] = []
     for number in range(12):
         bound = number % 4 == 0
@@ -349,7 +349,7 @@ def test_only_waits_that_bound_teach_their_delay(
 def test_calls_may_return_before_the_recorded_end(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """As on AMD: by how much is learnt, and copies that block by name are waits."""
+    """On AMD, how much earlier is learnt, and copies that block by name are waits."""
     delays = Delays(sync_return_ns=-8_000, copy_return_ns=-6_000)
     copy = Copy(7, 50_000, blocking=True, call="hipMemcpyWithStream")
     work = Launch(7, 100_000), DeviceSync(), Gap(5_000), copy, Gap(5_000)
@@ -363,15 +363,15 @@ def test_calls_may_return_before_the_recorded_end(
     assert rows(database, query) == [(0,)]
 
 
-def test_all_streams_of_a_device_are_awaited(
+def test_a_device_wait_is_for_all_streams(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """A synchronisation waits for what is over last, also after a change of that."""
+    """A synchronization waits for the last end on any stream, also after an edit."""
     short = Launch(20, 60_000, "short")
     executed(tmp_path, database, Delays(), Launch(7, 100_000), short, DeviceSync())
     edit = Edit(scenario="slow", target="gpu", name="short", factor=5)
     (row,) = database.scenarios([edit]).iter_rows(named=True)
-    # Begin and latency of the second launch, its kernel, and the return.
+    # Begin and duration of the second launch, its kernel, and the return.
     assert row["baseline_ns"] == 6_000 + 100_000 + 4_000
     assert row["predicted_ns"] == 4_500 + 6_000 + 300_000 + 4_000
 
@@ -379,20 +379,20 @@ def test_all_streams_of_a_device_are_awaited(
 @pytest.mark.parametrize(
     ("return_ns", "short", "taught"),
     [
-        # The call was over before the work could have let it return.
+        # The call ended before the work could have released it.
         (-8_000, (Launch(7, 3_500), Gap(0)), ("return", 0, -8_000)),
-        # The work was over before the call, which had to return after it all the same.
+        # The work ended before the call, which still returned after it.
         (4_000, (Launch(7, 1_000), Gap(4_500)), ("call", 0, 1_800)),
     ],
 )
-def test_a_call_teaches_only_what_bound_it(
+def test_delays_of_calls_are_learnt_from_binding_waits(
     return_ns: int,
     short: tuple[Action, ...],
     taught: tuple[str, int, int],
     tmp_path: Path,
     database: tracedb.Database,
 ) -> None:
-    """What a single call for a device does not tell is known from those for streams."""
+    """What one device synchronize does not show is known from stream synchronizes."""
     alone = Gap(60_000)
     plain = Launch(7, 100_000), StreamSync(7), alone, StreamSync(7), alone
     delays = Delays(sync_return_ns=return_ns)
@@ -404,10 +404,10 @@ def test_a_call_teaches_only_what_bound_it(
     assert rows(database, query) == [taught]
 
 
-def test_a_wait_for_a_device_is_for_one(
+def test_a_device_wait_is_for_one_device(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Which one is not recorded: that which explains the end of the call."""
+    """The device is not recorded: it is the one that explains the call's end."""
     other = Launch(20, 10_000, "other")
     body = step(1, other, Launch(7, 50_000), DeviceSync(), Gap(1_000_000))
     program = Program((Rank((Thread("main", (body,)),), {20: 1}),))
@@ -419,10 +419,10 @@ def test_a_wait_for_a_device_is_for_one(
     assert row["predicted_ns"] == row["baseline_ns"]
 
 
-def test_a_call_that_a_step_of_another_thread_cuts_waits_once(
+def test_a_call_split_by_a_step_waits_once(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """It is in two spans, and only the last has the time that a call takes."""
+    """It is in two spans, and only the last has the call's own time."""
     main = Thread("main", (step(1, Gap(30_000)), step(2, Gap(300_000))))
     work = Launch(7, 50_000), DeviceSync(), Gap(60_000), DeviceSync(), Gap(60_000)
     program = Program((Rank((main, Thread("beside", work))),))
@@ -438,10 +438,10 @@ def test_a_call_that_a_step_of_another_thread_cuts_waits_once(
     assert rows(database, query) == [(2, 1_800, 0, 1), (1, 1_800, 0, 1)]
 
 
-def test_what_a_stream_does_not_wait_for_no_call_waits_for(
+def test_a_stream_wait_that_was_removed_holds_no_call(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """A wait for a stream is also for what that was to wait for, while it was."""
+    """A call that waits for a stream also waits for what the stream waited for."""
     held = EventRecord("done", 20), StreamWait(7, "done"), StreamSync(7)
     work = Launch(7, 1_000), Launch(20, 100_000), *held
     then = Launch(7, 1_000), Gap(200_000), StreamSync(7)

@@ -1,4 +1,4 @@
-"""`tracedb whatif`: edits as lines, sweeps, what is kept, the answers, the ranking."""
+"""`tracedb whatif`: edits as lines, sweeps, stored scenarios, answers, ranking."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXAMPLES = [match["asked"] for match in EXAMPLE.finditer(PAGE.read_text())]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
-    """A folder with the database that the page asks."""
+    """A folder with the database used on the page."""
     made = tmp_path_factory.mktemp("whatif")
     shutil.copy(ingested(SAMPLES / "generated_gpu"), made / "run.duckdb")
     return made
@@ -50,7 +50,7 @@ def database(folder: Path) -> Iterator[tracedb.Database]:
 
 
 def run(*words: str) -> Result:
-    """What the command does."""
+    """The result of the command."""
     return CliRunner().invoke(command, ["whatif", *words])
 
 
@@ -61,7 +61,7 @@ def test_example(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """An example of `docs/scenarios.md` gives the answer that stands below it."""
+    """An example of `docs/scenarios.md` gives the answer below it."""
     monkeypatch.chdir(folder)
     done = run(*shlex.split(asked)[2:])
     assert done.exit_code == 0, done.stderr
@@ -78,8 +78,8 @@ def test_example(
         pytest.fail(f"review with --update-answers:\n{found}")
 
 
-def test_the_page_has_examples() -> None:
-    """None is passed over."""
+def test_every_example_of_the_page_is_run() -> None:
+    """None is skipped."""
     assert len(EXAMPLES) >= 8
 
 
@@ -108,8 +108,8 @@ LINES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("line", "fields"), LINES)
-def test_a_line_says_an_edit(line: str, fields: dict[str, Any]) -> None:
-    """Target, type or name, fields and changes."""
+def test_a_line_is_an_edit(line: str, fields: dict[str, Any]) -> None:
+    """Target, type or name, fields, and changes."""
     found = parse(line)
     assert {name: getattr(found, name) for name in fields} == fields
 
@@ -147,7 +147,7 @@ BAD_LINES = [
 
 
 @pytest.mark.parametrize(("line", "said"), BAD_LINES)
-def test_a_bad_line_is_told_with_its_column(line: str, said: str) -> None:
+def test_a_bad_line_is_reported_with_its_column(line: str, said: str) -> None:
     """Exit code 2, before any database is opened."""
     done = run("none.duckdb", "--edit", line)
     assert (done.exit_code, done.stdout) == (2, "")
@@ -161,14 +161,14 @@ def test_a_bad_line_is_told_with_its_column(line: str, said: str) -> None:
     st.floats(0, 1e3, allow_subnormal=False),
 )
 def test_any_name_can_be_quoted(target: str, name: str, factor: float) -> None:
-    """A name in double quotes, with a backslash before these, is read as it was."""
+    """Names in double quotes, which backslashes escape, are read back exactly."""
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     found = parse(f'{target} name="{quoted}" x{factor!r}')
     assert (found.target, found.name, found.factor) == (target, name, factor)
 
 
-def test_lines_stand_in_files(tmp_path: Path) -> None:
-    """JSON and TOML hold lines and objects; both say the same."""
+def test_lines_in_files(tmp_path: Path) -> None:
+    """JSON and TOML files may have lines or objects, with the same meaning."""
     (tmp_path / "a.json").write_text('{"a": ["gpu:*g* x0.5", {"target": "wait"}]}')
     (tmp_path / "a.toml").write_text(
         'a = ["gpu:*g* x0.5"]\n[["b c"]]\ntarget = "host"\nfactor = 0\nstep = "1..2"\n'
@@ -189,7 +189,7 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_a_bad_file_is_one_line(name: str, tmp_path: Path) -> None:
-    """With the file, the scenario and the edit."""
+    """The line has file, scenario and edit."""
     text, said = BAD_FILES[name]
     (tmp_path / name).write_text(text)
     done = run("--scenario", str(tmp_path / name), "--check")
@@ -199,7 +199,7 @@ def test_a_bad_file_is_one_line(name: str, tmp_path: Path) -> None:
 
 
 def test_check_needs_no_database(tmp_path: Path, folder: Path) -> None:
-    """By itself a file may be sound; with a database each edit has to match."""
+    """Without a database a file is checked alone; with one, each edit has to match."""
     path = tmp_path / "a.json"
     path.write_text('{"a": ["gpu:nothing_such x0.5"]}')
     alone = run("--scenario", str(path), "--check")
@@ -211,7 +211,7 @@ def test_check_needs_no_database(tmp_path: Path, folder: Path) -> None:
 
 
 def test_the_schema_has_all_fields(database: tracedb.Database) -> None:
-    """It names each field of an edit, and no other; so does the database's table."""
+    """It has exactly the fields of an edit; so does the database's table."""
     kept = set(database.schema("reference.scenario")["column"])
     assert kept == {*Edit.__struct_fields__, "ordinal"}
     schema = json.loads(file_schema())
@@ -220,12 +220,12 @@ def test_the_schema_has_all_fields(database: tracedb.Database) -> None:
 
 
 def no_query(_query: str) -> list[Any]:
-    """Run nothing."""
+    """Runs nothing."""
     raise AssertionError
 
 
 def test_a_sweep_is_a_scenario_for_each_value() -> None:
-    """The value is in the name, and in the edits that have the field."""
+    """The value is in the scenario's name, and in edits with that field."""
     edits = [of_scenario("a", parse("gpu x1")), of_scenario("a", parse("host -1us"))]
     found = swept(edits, "factor=0.5..1:3", no_query)
     assert [(e.scenario, e.factor, e.add_ns) for e in found] == [
@@ -257,10 +257,10 @@ def test_a_sweep_is_a_scenario_for_each_value() -> None:
         ),
     ],
 )
-def test_options_of_the_other_answer_are_refused(
+def test_options_without_effect_are_refused(
     folder: Path, words: list[str], said: str
 ) -> None:
-    """What would change nothing of the answer is an error."""
+    """An option that would not change the answer is an error."""
     done = run(str(folder / "run.duckdb"), *words)
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in done.stderr
@@ -295,15 +295,15 @@ def test_a_bad_sweep_is_one_line(folder: Path, sweep: str, said: str) -> None:
         ("--name", "a"),
     ],
 )
-def test_what_does_not_go_together(words: tuple[str, ...]) -> None:
+def test_conflicting_options_are_refused(words: tuple[str, ...]) -> None:
     """Exit code 2, before anything is opened."""
     done = run("none.duckdb", *words)
     assert done.exit_code == 2
     assert "none.duckdb" not in done.stderr
 
 
-def test_scenarios_are_kept_in_the_database(folder: Path, tmp_path: Path) -> None:
-    """Rows of `reference.scenario` are carried out like a file; a wrong one is told."""
+def test_scenarios_stored_in_the_database(folder: Path, tmp_path: Path) -> None:
+    """Rows of `reference.scenario` work like a file; a bad row is reported."""
     path = tmp_path / "kept.duckdb"
     shutil.copy(folder / "run.duckdb", path)
     empty = run(str(path), "--stored")
@@ -332,7 +332,7 @@ def test_scenarios_are_kept_in_the_database(folder: Path, tmp_path: Path) -> Non
 
 
 def _check_bands(summary: list[dict[str, Any]]) -> None:
-    """Each answer has one; what both simulations miss is not in that of the change."""
+    """Each answer has a band; errors common to both simulations are not in it."""
     same, *edited = summary
     assert same["change_low_ns"] == same["change_high_ns"] == 0
     assert same["low_ns"] < same["predicted_ns"] < same["high_ns"]
@@ -343,8 +343,8 @@ def _check_bands(summary: list[dict[str, Any]]) -> None:
         assert row["change_high_ns"] - row["change_low_ns"] < 0.6 * both
 
 
-def test_what_is_saved_and_lost(database: tracedb.Database) -> None:
-    """Nothing is lost where nothing is edited; the parts of a path are its whole."""
+def test_gains_and_losses(database: tracedb.Database) -> None:
+    """Without edits nothing is lost; parts of a path sum to the whole."""
     edits = [
         Edit(scenario="same", target="gpu", factor=1),
         Edit(scenario="fast", target="gpu", factor=0.5),
@@ -369,7 +369,7 @@ def test_what_is_saved_and_lost(database: tracedb.Database) -> None:
         hit = hits[match["scenario"]]
         assert hit["match_count"] == match["match_count"]
         assert 0 < hit["path_ns"] <= match["matched_ns"]
-    # All host time and delays of a path are spans of host time.
+    # All host time and delays on a path are host spans.
     assert hits["same"]["path_ns"] == hits["fast"]["path_ns"]
 
 
@@ -389,11 +389,11 @@ ASSUMED = {
     "profiler x0": "costs 2.00 us, which is an estimate",
     "gpu x0.5": None,
 }
-"""Lines, and what of their assumptions."""
+"""Edits, and what their assumptions say."""
 
 
-def test_what_is_assumed_is_told(database: tracedb.Database) -> None:
-    """Of each edit that takes something for granted; not of what the edit says."""
+def test_assumptions_are_stated(database: tracedb.Database) -> None:
+    """Each edit states what it takes for granted, but not what the edit itself says."""
     from tracedb.simulation import beside
 
     edits = [of_scenario(line, parse(line)) for line in ASSUMED]
@@ -432,7 +432,7 @@ def test_what_is_assumed_is_told(database: tracedb.Database) -> None:
 def test_disjoint_edits_commute(
     database_of: tracedb.Database, lines: list[str]
 ) -> None:
-    """In whatever order they stand, steps take as long; an identity changes nothing."""
+    """Step times do not depend on their order; an identity changes nothing."""
     edits = [of_scenario("there", parse(line)) for line in lines]
     edits += [of_scenario("back", parse(line)) for line in reversed(lines)]
     edits.append(of_scenario("same", parse("op x1")))
@@ -452,8 +452,8 @@ def database_of(folder: Path) -> Iterator[tracedb.Database]:
         yield opened
 
 
-def test_the_ranking_is_of_scenarios(database: tracedb.Database) -> None:
-    """A row is what the steps gain in a scenario of its own."""
+def test_the_ranking_equals_scenarios(database: tracedb.Database) -> None:
+    """Each row has the gain of the steps in its own scenario."""
     ranked = database.ranking(candidates=2).to_dicts()
     named = [row for row in ranked if row["target"] == "host" and row["name"]]
     assert len(named) == 2
@@ -480,10 +480,10 @@ def test_the_ranking_is_of_scenarios(database: tracedb.Database) -> None:
 ODD_NAMES = ("a*", "axx", "a?x", "/x/", "/(/", "//", "*", "T1", "\\*", "[a]")
 
 
-def test_a_name_chooses_what_has_it(tmp_path: Path) -> None:
-    """Of names that are patterns, too, the ranking tells of each what it alone takes.
+def test_names_with_wildcards_are_ranked_literally(tmp_path: Path) -> None:
+    """The ranking measures each name alone, even if it looks like a pattern.
 
-    So does an edit with such a name, as it is copied from there.
+    So does an edit with that name, copied from the ranking.
     """
     body = [Op(name, (Gap(1_000 << n),)) for n, name in enumerate(ODD_NAMES)]
     program = Program((Rank((Thread("main", (step(1, *body), step(2, *body))),)),))
@@ -509,10 +509,10 @@ def test_a_name_chooses_what_has_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["host:wait_data x0", "host:wait_data overlap workers=4"]
 )
-def test_loading_in_workers_is_predicted(line: str, ingested: Ingested) -> None:
-    """A ResNet-50 that loads in its steps, and the same with four workers beside it.
+def test_loading_in_workers_predicts_a_recording(line: str, ingested: Ingested) -> None:
+    """A ResNet-50 that loads in its steps, and one with four workers.
 
-    These have a batch ready where they take less than four steps for it.
+    A batch is ready in time if loading takes less than four steps.
     """
     traces = [f"resnet50_{name}.json.gz" for name in ("w0_2021a", "w4_2021b")]
     alone, beside = (ingested(CORPUS / "kineto" / trace) for trace in traces)
@@ -529,12 +529,12 @@ def test_loading_in_workers_is_predicted(line: str, ingested: Ingested) -> None:
 
 
 def test_an_empty_database_has_no_ranking() -> None:
-    """Nothing is there to change."""
+    """There is nothing to change."""
     with tracedb.open() as opened:
         assert opened.ranking().is_empty()
 
 
 def test_edits_are_typed() -> None:
-    """A field of an edit that is none is refused where it is made from data."""
+    """Unknown fields of an edit are refused when it is created from data."""
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"target": "gpu", "scenario": "a", "steps": 1}, Edit)

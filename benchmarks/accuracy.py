@@ -1,4 +1,4 @@
-"""Say how well steps of real traces are predicted: the page `docs/prediction.md`.
+"""Measure how well steps of real traces are predicted: `docs/prediction.md`.
 
     python benchmarks/accuracy.py --write docs/prediction.md
 
@@ -29,7 +29,7 @@ RANKS = "param/dlrm8/kineto"
 METHODS = tuple(method for method in tracedb.METHODS if method != "library")
 ENOUGH_STEPS = 3
 SPREAD = 0.05
-"""Steps that differ by more than this must be predicted better than guessed."""
+"""Steps that differ by more than this have to be predicted better than by guessing."""
 
 SCORES = """
 SELECT
@@ -104,7 +104,7 @@ INNER JOIN staging.trace USING (trace_id)
 WHERE method = 'other_ranks' AND trace_id IN $traces
 ORDER BY rank
 """
-# What is predicted without one of its parts, and without all: name, method, scenario.
+# Ablations: name, method, scenario.
 PARTS = (
     ("all of ours (`statistics`)", "statistics", "baseline"),
     ("no thread waits for GPU work", "statistics", "no host"),
@@ -261,12 +261,12 @@ counts in full.
 
 
 def percent(share: float | None) -> str:
-    """A share for a person."""
+    """A share as a percentage."""
     return "" if share is None else f"{100 * share:.2f}"
 
 
 def ingested(database: tracedb.Database) -> None:
-    """Put all traces with steps into a database."""
+    """Ingest all traces with steps."""
     for path in traces():
         if has_steps(path):
             tell(str(path.relative_to(CORPUS)))
@@ -315,13 +315,13 @@ def scores(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 
 def _scored(row: dict[str, Any]) -> str:
-    """What a row is of: the method, and whether it had other steps to learn from."""
+    """The method of a row, and whether it had other steps to learn from."""
     alone = ", the only step of its run" if row["has_others"] is False else ""
     return f"`{row['method']}`{alone}"
 
 
 def from_steps(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Each trace of several steps: naive beside learnt."""
+    """Each trace of several steps: baseline and learnt."""
     yield STEPS_ABOUT
     head = ["trace", "steps", "differ by, %", "naive GMAE, %", "naive MAPE, %"]
     head += ["strongest guess", "its MAPE, %"]
@@ -352,7 +352,7 @@ def _verdict(row: dict[str, Any]) -> str:
 
 
 def from_ranks(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Each rank of one job from the others."""
+    """Each rank of one job, from the others."""
     yield RANKS_ABOUT
     query = "SELECT trace_id FROM staging.trace WHERE contains(path, ?)"
     numbers = [row[0] for row in connection.execute(query, [RANKS]).fetchall()]
@@ -377,7 +377,7 @@ def from_ranks(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 
 def bands(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """How often bands hold, and how wide they are."""
+    """Coverage and width of bands."""
     yield BANDS_ABOUT
     query = BANDS.replace("$methods", ", ".join(f"'{method}'" for method in METHODS))
     yield from table(
@@ -395,7 +395,7 @@ def bands(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 
 def active(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """How long devices are active, by method."""
+    """Active time of devices, by method."""
     yield ACTIVE_ABOUT
     query = ACTIVE.replace("$methods", ", ".join(f"'{method}'" for method in METHODS))
     shares = ("gmae", "mape", "p90", "bias", "measured_idle", "predicted_idle")
@@ -411,7 +411,7 @@ def active(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 
 def parts(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """How well it predicts without each part."""
+    """Errors without each part."""
     yield PARTS_ABOUT
     yield from table(
         ["prediction", "steps", "GMAE, %", "MAPE, %", "P90, %", "bias, %"],
@@ -460,7 +460,7 @@ def page() -> str:
 
 
 def main() -> None:
-    """Write the page where it is wanted, or to the terminal."""
+    """Write the page, or print it."""
     asked = parser(__doc__).parse_args()
     publish(page(), asked.write)
 

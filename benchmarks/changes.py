@@ -1,4 +1,4 @@
-"""Trainings on the CPU before and after one change, and what is known of it before.
+"""Training programs on the CPU before and after one change, with the change's edits.
 
 A change has two step functions of one model on the same data, and the edits by which
 the second is predicted from a recording of the first. No number in these is measured.
@@ -28,10 +28,10 @@ SGD = partial(optim.SGD, lr=1e-4, foreach=False)
 
 
 class Program(Protocol):
-    """Makes the step function of a program, before or after the change."""
+    """Creates the step function, before or after the change."""
 
     def __call__(self, *, after: bool) -> Step:
-        """Make it."""
+        """Create it."""
 
 
 class Change(NamedTuple):
@@ -39,21 +39,21 @@ class Change(NamedTuple):
 
     about: str
     edits: tuple[str, ...]
-    """How a scenario says it."""
+    """The change as a scenario."""
     program: Program
 
     def step(self, *, after: bool) -> Step:
-        """The step before or after; both begin with the same random numbers."""
+        """The step before or after; both start from the same random numbers."""
         torch.manual_seed(0)
         return self.program(after=after)
 
 
 CHANGES: dict[str, Change] = {}
-"""All changes, by name."""
+"""All changes by name."""
 
 
 def _change(about: str, *edits: str) -> Callable[[Program], Program]:
-    """Make a program one of the changes, which are called like their functions."""
+    """Register a function as a change under its own name."""
 
     def known(program: Program) -> Program:
         name = getattr(program, "__name__", "").strip("_")
@@ -65,14 +65,14 @@ def _change(about: str, *edits: str) -> Callable[[Program], Program]:
 
 @dataclass
 class Training:
-    """A training loop, in the parts that changes are of."""
+    """A training loop, in parts that changes replace."""
 
     model: nn.Module
     batches: Iterator[Batch]
     optimizer: Callable[..., optim.Optimizer] = SGD
     set_to_none: bool = True
     update_every: int = 1
-    """Batches after which weights are updated."""
+    """Number of batches per weight update."""
     batches_of_step: int = 1
     before_update: Callable[[nn.Module], object] | None = None
     after_update: Callable[[nn.Module], object] | None = None
@@ -102,7 +102,7 @@ class Training:
 
 
 def _again(inputs: Tensor, target: Tensor) -> Iterator[Batch]:
-    """One batch, time and again."""
+    """The same batch again and again."""
     return cycle([(inputs, target)])
 
 
@@ -241,14 +241,14 @@ def _momentum(*, after: bool) -> Step:
 
 
 class _Checkpointed(nn.Module):
-    """Layers whose activations are kept, or computed once more."""
+    """Layers whose activations are kept or recomputed."""
 
     def __init__(self, layers: nn.Sequential) -> None:
         super().__init__()
         self.layers = layers
 
     def forward(self, x: Tensor) -> Tensor:
-        """Go through all layers."""
+        """Run all layers."""
         for layer in self.layers:
             x = checkpoint(layer, x, use_reentrant=True)
         return x
@@ -297,7 +297,7 @@ def _normalisation(*, after: bool) -> Step:
 
 
 class _Stacked(nn.Module):
-    """Layers below others; without gradients where they are frozen."""
+    """Layers on top of others, which have no gradients if frozen."""
 
     def __init__(self, *, is_frozen: bool) -> None:
         super().__init__()
@@ -306,7 +306,7 @@ class _Stacked(nn.Module):
         self.is_frozen = is_frozen
 
     def forward(self, x: Tensor) -> Tensor:
-        """Go through both."""
+        """Run both."""
         with torch.set_grad_enabled(not self.is_frozen), record_function("below"):
             x = self.below(x)
         return self.above(x)  # type: ignore[no-any-return] # a Module may give anything
@@ -326,7 +326,7 @@ _BACKWARD_OF_BELOW = (
 @_change(
     "convolutions below are frozen, and run without gradients",
     f'op sql="{_BACKWARD_OF_BELOW}" remove',
-    # Their weights have neither gradients nor updates.
+    # Frozen weights have neither gradients nor updates.
     "op:torch::autograd::AccumulateGrad shape=*,3,3]* remove",
     "op:aten::add_ phase=optimizer shape=*,3,3]* remove",
 )
@@ -334,11 +334,11 @@ def _frozen(*, after: bool) -> Step:
     return Training(_Stacked(is_frozen=after), _pictures()).step()
 
 
-# Data that is loaded.
+# Data loading.
 
 
 class _Augmented(Dataset[Batch]):
-    """Pictures that are made as they are asked for."""
+    """Images that are generated on access."""
 
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
@@ -347,7 +347,7 @@ class _Augmented(Dataset[Batch]):
         return 1_000_000
 
     def __getitem__(self, number: int) -> Batch:
-        """A picture."""
+        """An image."""
         x = torch.full((3, 32, 32), float(number % 7))
         with record_function("augment"):
             for _ in range(self.rounds):
@@ -380,7 +380,7 @@ def _transform(*, after: bool) -> Step:
 
 
 class _Recommender(nn.Module):
-    """Tables that are looked up, and layers above."""
+    """Embedding tables, with layers on top."""
 
     def __init__(self, rows: int) -> None:
         super().__init__()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import tracedb
 
 Peer = Any
-"""An object of HTA's, which has no types."""
+"""An HTA object, which has no types."""
 
 QUERIES = Path(__file__).with_suffix(".sql")
 WHY = Path(__file__).with_suffix(".toml")
@@ -111,7 +111,7 @@ CASES = (
 
 
 def hta(case: Case) -> dict[str, Any]:
-    """Let HTA find the path of a step, and tell its edges in order."""
+    """Let HTA find the path of a step; returns its edges in order."""
     logging.disable(logging.CRITICAL)
     os.environ["CRITICAL_PATH_ADD_ZERO_WEIGHT_LAUNCH_EDGE"] = "1"
     analysis = import_module("hta.trace_analysis").TraceAnalysis(
@@ -132,7 +132,7 @@ def hta(case: Case) -> dict[str, Any]:
 
 
 def _instance(trace: Peer, case: Case) -> int:
-    """HTA's number of the mark: it counts what contains the name, on devices too."""
+    """HTA's index of the mark: it counts names that contain it, on devices too."""
     names = trace.symbol_table.get_sym_table()
     rows = trace.get_trace(0)
     found = rows[[case.mark in names[name] for name in rows["name"]]]
@@ -158,7 +158,7 @@ def _edge(graph: Peer, source: Peer, target: Peer) -> dict[str, Any]:
 
 
 def _row(graph: Peer, edge: Peer, owner: int | None) -> dict[str, Any]:
-    """What `bound_by` wants to know, as `get_critical_path_breakdown` makes it."""
+    """The input of `bound_by`, as computed by `get_critical_path_breakdown`."""
     row = {"type": edge.type.value, "s_name": "", "stream": -1}
     if owner is None:
         return row
@@ -184,12 +184,12 @@ def ask_hta(python: Path, case: Case) -> dict[str, Any]:
 
 
 class HtaError(Exception):
-    """HTA gave up."""
+    """HTA failed."""
 
 
 # Both paths in one database.
 
-# HTA numbers events by their place in the file, as tracedb does from its first one.
+# HTA numbers events by position in the file, like tracedb from its first event.
 EDGES = """
 CREATE OR REPLACE TEMP TABLE hta_edge AS
 WITH first AS (SELECT min(event_id) AS event_id FROM raw.event)
@@ -222,9 +222,9 @@ WHERE scope = 'step' AND step_id = (SELECT step_id FROM this_step)
 
 
 def without_outer(case: Case, folder: Path) -> Path:
-    """Copy the trace; marks of the name before the wanted one get another name.
+    """Copy the trace, and rename marks of the same name before the wanted one.
 
-    One of them lies around the wanted mark, and a mark within another is no step.
+    One of them may enclose the wanted mark, and a mark within another is no step.
     """
     trace = json.loads(gzip.decompress((CORPUS / case.path).read_bytes()))
     marks = (
@@ -240,7 +240,7 @@ def without_outer(case: Case, folder: Path) -> Path:
 
 
 def ingested(case: Case) -> tracedb.Database:
-    """A database in memory that has the trace, `this_step` and its path, `ours`."""
+    """A database in memory with the trace, `this_step`, and its path `ours`."""
     import tracedb
 
     database = tracedb.open()
@@ -253,7 +253,7 @@ def ingested(case: Case) -> tracedb.Database:
 
 
 def put_beside(database: tracedb.Database, path: list[dict[str, Any]]) -> None:
-    """Put HTA's path beside tracedb's, as `compare_hta.sql` says."""
+    """Add HTA's path as `compare_hta.sql` describes."""
     import polars as pl
 
     edges = pl.DataFrame(path, infer_schema_length=None).with_row_index("number")
@@ -265,7 +265,7 @@ def put_beside(database: tracedb.Database, path: list[dict[str, Any]]) -> None:
     database.connection.execute(QUERIES.read_text())
 
 
-# Figures: what the tables and the paragraphs name.
+# Figures used in tables and paragraphs.
 
 Figures = dict[str, Any]
 
@@ -309,7 +309,7 @@ COUNTS = {
 
 
 def our_figures(database: tracedb.Database) -> Figures:
-    """What tracedb says of the step, in milliseconds."""
+    """Figures of tracedb for the step, in milliseconds."""
     figures: Figures = {"elapsed": _ms(database.sql(TIMES["elapsed"]).item())}
     figures["path"] = _ms(database.sql(TIMES["path"]).item())
     return figures | _sums(database, "kind_")
@@ -406,12 +406,12 @@ TEXTS = {"trace", "HTA: bound by %", "tracedb: kinds %", "HTA"}
 
 
 def table_of(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table: texts at the left, figures at the right."""
+    """A Markdown table: text left-aligned, figures right-aligned."""
     return "\n".join(table(list(head), map(list, rows), left=0, texts=TEXTS))
 
 
 def our_cells(figures: Figures) -> list[str]:
-    """What the first table says of tracedb's path."""
+    """Cells for tracedb's path in the first table."""
     shares = _shares(figures, "kind_", figures["elapsed"])
     unexplained = figures.get("kind_unexplained", 0) / figures["elapsed"]
     share = figures["path"] / figures["elapsed"]
@@ -453,7 +453,7 @@ LEAST = 0.0005
 
 
 def places(found: Mapping[str, Figures]) -> str:
-    """The second table: each part of a step in one column."""
+    """The second table: one column per part of a step."""
     rows = (
         [
             title,
@@ -470,7 +470,7 @@ def _time(milliseconds: float) -> str:
 
 
 def work(found: Mapping[str, Figures]) -> str:
-    """The third table: GPU work on either path."""
+    """The third table: GPU work on each path."""
     head = (
         *("trace", "tracedb's", "ms", "HTA's", "ms", "on both"),
         *("of tracedb's time", "of HTA's time", "waits inferred", "sync rows"),
@@ -489,7 +489,7 @@ def _work(of: Figures) -> list[str]:
 
 
 def section(case: Case, figures: Figures, cells: str) -> str:
-    """A trace: why its paths differ, and both of them crossed."""
+    """A trace: why the paths differ, and their cross table."""
     facts = {k: f"{v:,.3f}" if isinstance(v, float) else v for k, v in figures.items()}
     why = tomllib.loads(WHY.read_text()).get(case.title, "")
     reported = fill(why.format_map(defaultdict(lambda: "0", facts)), WIDTH)
@@ -498,7 +498,7 @@ def section(case: Case, figures: Figures, cells: str) -> str:
 
 
 def crossed(database: tracedb.Database) -> str:
-    """What HTA says of each part (rows), and what tracedb says (columns)."""
+    """HTA's classification of each part (rows) against tracedb's (columns)."""
     rows = database.sql(CROSSED).rows()
     kinds = sorted({kind for _, kind, _ in rows})
     said = sorted({said for said, _, _ in rows})
@@ -555,7 +555,7 @@ def _page(python: Path, found: Mapping[str, Figures], sections: list[str]) -> st
 
 
 def version(python: Path) -> str:
-    """The release of HTA, which PyPI has as `traceinsight`."""
+    """The HTA release, which is `traceinsight` on PyPI."""
     code = "from importlib.metadata import version as v; print(v('traceinsight'))"
     done = subprocess.run(  # noqa: S603 (our own program)
         [python, "-c", code], check=True, text=True, capture_output=True
@@ -564,7 +564,7 @@ def version(python: Path) -> str:
 
 
 def main() -> None:
-    """Compare, and print the page; or be the process that runs HTA."""
+    """Compare and print the page, or run HTA as a child process."""
     asked = parser(__doc__)
     say = asked.add_argument
     say("--peers", action="store_true", help="install HTA beside, if it is missing")

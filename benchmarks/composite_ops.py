@@ -1,4 +1,4 @@
-"""Which ops PyTorch dispatches as others: what a graph has below them counts.
+"""List the ops that PyTorch implements by other ops, whose children count in graphs.
 
     python benchmarks/composite_ops.py
 

@@ -1,4 +1,4 @@
-"""Predict CPU trainings at other batch sizes: `docs/cpu-batch.md`.
+"""Predict CPU training at other batch sizes: `docs/cpu-batch.md`.
 
     python benchmarks/cpu_batch.py --write docs/cpu-batch.md
 
@@ -40,58 +40,58 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 BATCHES = {"dlrm": 128, "convnet": 24, "transformer": 8}
-"""What is recorded, and at which batch size."""
+"""The recorded models and their batch sizes."""
 FACTORS = (0.5, 1, 2, 4, 8)
-"""The batch sizes that are measured, over the recorded one."""
+"""Measured batch sizes, relative to the recorded one."""
 GOAL = 0.10
 ROUNDS = 5
-"""Times that all programs have a turn, and again in the reverse order."""
+"""Rounds of all programs, each followed by one in reverse order."""
 AGAIN = len(FACTORS)
-"""The number of the program that has the recorded batch size once more."""
+"""Index of the second program at the recorded batch size."""
 RECORDED = FACTORS.index(1)
 DONE = "measured.json"
 
 
 class Measured(msgspec.Struct):
-    """What the programs of one model took."""
+    """Times of one model's programs."""
 
     how: str
     beside: float
-    """Processes that waited for a core or had one, in the mean: the load."""
+    """Mean number of other runnable processes: the load."""
     turns: list[list[Turn]]
-    """Program by program."""
+    """By program."""
 
 
 class Row(NamedTuple):
-    """One batch size; times are of a step that nothing records."""
+    """One batch size; times are of unprofiled steps."""
 
     model: str
     recorded_batch: int
     batch: int
     measured_ns: float
     noise: float
-    """By how much the two halves of its turns differ, as a share."""
+    """Relative difference of the two halves of its turns."""
     recorded_ns: float
     """The same with the profiler."""
     predicted_ns: float
     predicted_recorded_ns: float
     growth: float = 1
-    """Measured over measured at the recorded batch size."""
+    """Measured time relative to that at the recorded batch size."""
     predicted_growth: float = 1
 
     @property
     def error(self) -> float:
-        """Predicted over measured, less 1."""
+        """Predicted over measured, minus 1."""
         return self.predicted_ns / self.measured_ns - 1
 
     @property
     def growth_error(self) -> float:
-        """The same of how many times as long it is as at the recorded size."""
+        """The same for growth relative to the recorded batch size."""
         return self.predicted_growth / self.growth - 1
 
     @property
     def recorded_error(self) -> float:
-        """The same of recorded steps."""
+        """The same for profiled steps."""
         return self.predicted_recorded_ns / self.recorded_ns - 1
 
 
@@ -160,11 +160,11 @@ def work(folder: Path, models: Sequence[str]) -> None:
         (folder / model / DONE).write_bytes(done)
 
 
-# The process that is called: what it predicts, and its page.
+# The parent process: predictions and page.
 
 
 def rows_of(model: str, folder: Path) -> list[Row]:
-    """What was measured of a model, and what is predicted from one recording."""
+    """Measurements of a model, and predictions from one recording."""
     measured = msgspec.json.decode((folder / DONE).read_bytes(), type=Measured)
     batches = [round(BATCHES[model] * factor) for factor in FACTORS]
     edits = [
@@ -185,7 +185,7 @@ def rows_of(model: str, folder: Path) -> list[Row]:
     counted = side_by_side.calm(own, side_by_side.quick(own))
 
     def predicted(scenario: str) -> float:
-        """[ns] A step of a scenario: of the recorded ones that count."""
+        """[ns] A scenario's step, over the recorded steps that count."""
         told = steps.filter(steps["scenario"] == scenario).sort("step")
         times = told["predicted_host_ns"].to_list()
         found: float = statistics.median(
@@ -215,19 +215,19 @@ def rows_of(model: str, folder: Path) -> list[Row]:
 
 
 def typical(turns: Sequence[Turn], quick_ns: float) -> float:
-    """[ns] A step of some turns."""
+    """[ns] The typical step of some turns."""
     return side_by_side.typical([step for turn in turns for step in turn], quick_ns)
 
 
 def spread(turns: Sequence[Turn], quick_ns: float) -> tuple[float, float]:
-    """[ns] A step of some turns, and by how much their halves differ, as a share."""
+    """[ns] The typical step of some turns, and the relative difference of halves."""
     half = len(turns) // 2
     one, other = typical(turns[:half], quick_ns), typical(turns[half:], quick_ns)
     return typical(turns, quick_ns), abs(other / one - 1)
 
 
 def measure(models: Sequence[str]) -> None:
-    """Measure models, unless that was done before."""
+    """Measure models that have not been measured yet."""
     folder = recordings()
     missing = [name for name in models if not (folder / name / DONE).exists()]
     quiet = {"OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99"}
@@ -238,7 +238,7 @@ def measure(models: Sequence[str]) -> None:
 
 
 def recordings() -> Path:
-    """Where recordings are kept: by what is measured, and how."""
+    """The folder of recordings, by what is measured and how."""
     here = Path(__file__).parent
     text = (here / "side_by_side.py").read_bytes()
     facts = f"{BATCHES} {FACTORS} {ROUNDS} {inspect.getsource(program)}"
@@ -247,7 +247,7 @@ def recordings() -> Path:
 
 
 def gmae(errors: Sequence[float]) -> float:
-    """The geometric mean of by how many times something is off, less 1."""
+    """Geometric mean of error factors, minus 1."""
     return math.exp(statistics.mean(abs(math.log1p(e)) for e in errors)) - 1
 
 
@@ -286,7 +286,7 @@ MEANS = "Absolute errors, geometric means over four other batch sizes; the goal 
 
 
 def percent(share: float) -> str:
-    """A share that may be below 0."""
+    """A signed percentage."""
     return f"{100 * share:+.1f}"
 
 
@@ -310,7 +310,7 @@ def line(row: Row) -> list[str]:
 
 
 def result(name: str, rows: Sequence[Row]) -> list[str]:
-    """What came out of some rows."""
+    """A summary of some rows."""
     others = [row for row in rows if row.batch != row.recorded_batch]
     return [
         name,
@@ -362,7 +362,7 @@ def page(rows: Sequence[Row], measured: Sequence[Measured]) -> str:
 
 
 def main() -> None:
-    """Measure, predict, write."""
+    """Measure, predict, and write the page."""
     given = parser(__doc__)
     given.add_argument("--anew", action="store_true", help="measure all again")
     given.add_argument("--models", nargs="*", default=list(BATCHES), metavar="MODEL")

@@ -1,4 +1,4 @@
-"""Measure what graph and critical path of a trace take, beside HTA and networkx.
+"""Measure graph and critical path of a trace against HTA and networkx.
 
     python benchmarks/critical_path.py --quick
     python benchmarks/critical_path.py --peers --write docs/benchmarks.md
@@ -69,16 +69,16 @@ LAYERS = ("graph", "overhead", "prediction", "simulation", "critical_path")
 MILLION = 1_000_000
 STORING = "storing"
 SHARE = 20
-"""By how many times less CPU time than HTA everything is to be there."""
+"""How many times less CPU time than HTA everything should take."""
 
 
-# What is measured. Each of these functions runs in a process of its own, and says what
-# each part of its work took.
+# The measured work. Each function runs in a process of its own, and reports the cost of
+# each part.
 
 
 @dataclass(frozen=True)
 class Job(Task):
-    """A trace, and a folder for what one process leaves to the next."""
+    """A trace, and a folder through which processes pass files on."""
 
     folder: Path
 
@@ -94,12 +94,12 @@ class Job(Task):
 
     @property
     def edges(self) -> Path:
-        """What networkx makes its graph of."""
+        """The input of networkx."""
         return self.folder / "edges.npy"
 
 
 def ingest(task: Job) -> Iterator[Outcome]:
-    """Ingest up to staging: what HTA calls to load."""
+    """Ingest up to staging: what HTA calls loading."""
     import tracedb
 
     clock = Clock()
@@ -109,7 +109,7 @@ def ingest(task: Job) -> Iterator[Outcome]:
 
 
 def compute(task: Job) -> Iterator[Outcome]:
-    """Compute the layers above staging, relation by relation, and store them."""
+    """Compute and store the layers above staging, one relation at a time."""
     import tracedb
     from tracedb import catalog
 
@@ -134,7 +134,7 @@ def compute(task: Job) -> Iterator[Outcome]:
 
 
 def export(task: Job) -> Iterator[Outcome]:
-    """Leave the graph to networkx, and say what there is."""
+    """Export the graph for networkx, and count it."""
     import node_graph
     import numpy as np
 
@@ -163,7 +163,7 @@ COUNTED = {
 
 
 def hta(task: Job) -> Iterator[Outcome]:
-    """Let HTA load, and find the critical path of the whole trace."""
+    """Let HTA load the trace and find its critical path."""
     analysis_of = import_module("hta.trace_analysis").TraceAnalysis
     loading, searching = Clock(), Clock()
     with loading:
@@ -189,13 +189,13 @@ def networkx(task: Job) -> Iterator[Outcome]:
 
 
 class Tool(NamedTuple):
-    """Something that works on a trace, or prepares it for others."""
+    """A tool that processes a trace, or prepares it for others."""
 
     work: Callable[[Job], Iterator[Outcome]]
     is_peer: bool = False
-    """Whether it is in the environment of its own."""
+    """Whether it runs in the environment of the peers."""
     is_once: bool = False
-    """Whether one run has to do: it takes minutes, or is no figure of ours."""
+    """Whether it runs once only: it is slow, or not one of our figures."""
 
 
 TOOLS = {
@@ -205,25 +205,25 @@ TOOLS = {
     "networkx": Tool(networkx, is_peer=True, is_once=True),
     "hta": Tool(hta, is_peer=True, is_once=True),
 }
-"""In this order; each finds what those before it left."""
+"""In order; each uses what earlier ones left."""
 
 
 # The traces.
 
 
 class Trace(NamedTuple):
-    """A trace, and what is known of it before."""
+    """A trace, and what is known about it."""
 
     title: str
     path: Path
     events: int
     waits: int | None = None
     is_for_hta: bool = True
-    """Whether HTA, which takes minutes, is asked too."""
+    """Whether HTA, which takes minutes, runs too."""
 
 
 def traces(*, quick: bool, wanted: list[str]) -> Iterator[Trace]:
-    """Yield the traces, which are made when it is their turn."""
+    """Yield the traces; each is generated when needed."""
     for events, waits, is_for_hta in QUICK if quick else SIZES:
         title = f"waiting job, {events:,} events, {waits:,} waits"
         if is_wanted(title, wanted):
@@ -242,7 +242,7 @@ SIZES = (
     (500_000, 1_000, False),
     (250_000, 1_000, False),
 )
-"""Events, waits, and whether HTA is asked."""
+"""Events, waits, and whether HTA runs."""
 
 
 def _generated(title: str, events: int, waits: int) -> Trace:
@@ -255,7 +255,7 @@ def _generated(title: str, events: int, waits: int) -> Trace:
 
 
 def generated(events: int, waits: int) -> Path:
-    """Generate a job's trace, unless the same was done before."""
+    """Generate a job's trace, unless it is cached."""
     import waiting_job
 
     from tracedb.synthetic import Delays, Form, execute
@@ -274,14 +274,14 @@ def generated(events: int, waits: int) -> Path:
 
 
 class Results(NamedTuple):
-    """What came out for one trace: medians by tool and part, and failures by tool."""
+    """Results for one trace: medians by tool and part, and failures by tool."""
 
     trace: Trace
     parts: dict[tuple[str, str], Outcome]
     failures: dict[str, str]
 
     def layer(self, layer: str) -> Outcome | None:
-        """All relations of a layer together; of the memory the highest."""
+        """All relations of a layer together, with the highest memory."""
         return _together(
             [
                 outcome
@@ -292,7 +292,7 @@ class Results(NamedTuple):
 
     @property
     def measured_path(self) -> Outcome | None:
-        """What graph and measured path need, which is what HTA is asked for."""
+        """Graph and measured path, which is what HTA computes."""
         needed = path_relations()
         return _together(
             [
@@ -310,13 +310,13 @@ class Results(NamedTuple):
         )
 
     def result(self, tool: str, part: str) -> int | None:
-        """What a tool found, if it did."""
+        """A tool's result, if it succeeded."""
         outcome = self.parts.get((tool, part))
         return None if outcome is None else outcome.result
 
 
 def path_relations() -> frozenset[str]:
-    """Return the names of the graph's edges, the measured path, and what both read."""
+    """Names of the graph's edges, of the measured path, and of what both read."""
     from tracedb import catalog
 
     reads = {one.full_name: one.reads for one in catalog.declared()}
@@ -346,12 +346,12 @@ class Plan(NamedTuple):
     bounds: Bounds
 
     def tools_for(self, trace: Trace) -> list[str]:
-        """Leave out HTA where it is not asked."""
+        """All tools, without HTA where it does not run."""
         return [tool for tool in self.pythons if trace.is_for_hta or tool != "hta"]
 
 
 def measure_all(plan: Plan, trace: Trace) -> Results:
-    """Let all tools work on a trace, one after another."""
+    """Run all tools on a trace, one after another."""
     results = Results(trace, {}, {})
     with tempfile.TemporaryDirectory() as folder:
         task = Job(trace.path, plan.bounds.memory_bytes, Path(folder))
@@ -382,7 +382,7 @@ def _reported(outcomes: list[Outcome]) -> str:
 
 
 def _compare(results: Results) -> None:
-    """Hold the simulation to networkx."""
+    """Compare the simulation with networkx."""
     simulated, found = (
         results.result("export", "end"),
         results.result("networkx", "path"),
@@ -432,7 +432,7 @@ HEAD = ["work", "CPU s", "wall s", "peak MB", "÷ tracedb"]
 
 
 def introduction(plan: Plan, peers: Path | None) -> str:
-    """What was measured, on what."""
+    """What was measured, and on which machine."""
     about = filled(
         ABOUT,
         machine=machine(peers),
@@ -507,7 +507,7 @@ def _rows(results: Results) -> Iterator[list[str]]:
 
 
 def _costly(results: Results) -> str:
-    """The relations that take most."""
+    """The most expensive relations."""
     computed = [o for (tool, _), o in results.parts.items() if tool == "compute"]
     first = sorted(computed, key=lambda outcome: -outcome.cpu_s)[:6]
     reported = (f"`{outcome.part}` {outcome.cpu_s:.2f} s" for outcome in first)
@@ -515,7 +515,7 @@ def _costly(results: Results) -> str:
 
 
 def growth(found: list[Results]) -> str:
-    """How the CPU time goes with events and waits."""
+    """Growth of CPU time with events and waits."""
     rows = []
     for results in found:
         path, ours = results.parts.get(("hta", "path")), results.all_layers
@@ -537,7 +537,7 @@ def growth(found: list[Results]) -> str:
 
 
 def goals(found: list[Results]) -> str:
-    """What was aimed at, and what came out."""
+    """Goals and results."""
     rows = [row for results in found for row in _against_hta(results)]
     return goal_table([*rows, *_events_growth(found), *_waits_growth(found)])
 
@@ -555,7 +555,7 @@ def _against_hta(results: Results) -> Iterator[list[str]]:
 
 
 def _events_growth(found: list[Results]) -> Iterator[list[str]]:
-    """Compare traces of like waits: the smallest with the largest."""
+    """Compare the smallest with the largest trace of equal waits."""
     by_waits = defaultdict(list)
     for results in found:
         by_waits[results.trace.waits].append(results)
@@ -571,7 +571,7 @@ def _events_growth(found: list[Results]) -> Iterator[list[str]]:
 
 
 def _waits_growth(found: list[Results]) -> Iterator[list[str]]:
-    """Compare the largest traces: what more waits cost is in that of the simulation."""
+    """Compare the largest traces: additional waits cost time in the simulation."""
     most = max((results.trace.events for results in found), default=0)
     alike = [
         results
@@ -597,7 +597,7 @@ def n_log_n(small: int, large: int) -> float:
 
 
 def arguments() -> argparse.Namespace:
-    """What is asked for."""
+    """The command line."""
     asked = parser(__doc__)
     say = asked.add_argument
     say("--quick", action="store_true", help="small traces, one run each")
@@ -609,7 +609,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure, and write the section; or be a process that works."""
+    """Measure and write the section, or work as a child process."""
     work_if_asked(Job, {name: tool.work for name, tool in TOOLS.items()})
     given = arguments()
     peers, own = peers_python(install=given.peers), Path(sys.executable)

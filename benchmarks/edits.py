@@ -1,4 +1,4 @@
-"""Say what edits do to steps, and whether that adds up: the page `docs/edits.md`.
+"""Measure what edits do to steps, and whether effects add up: `docs/edits.md`.
 
     python benchmarks/edits.py --write docs/edits.md
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import duckdb
 
 AT_ONCE = 25
-"""Edits that are simulated at once: memory grows with them."""
+"""Edits simulated together: memory grows with them."""
 _VARIANTS = "prediction.variant"
 _EDITED = ("prediction.host_time", "prediction.gpu_time")
 SAMPLES = Path(__file__).parent.parent / "sample_traces"
@@ -46,7 +46,7 @@ INNER JOIN staging.op AS op USING (op_id)
 GROUP BY op.name
 ORDER BY time_ns DESC, op.name
 """
-# What is changed: spans of host time but for waits, and the work that ops launch.
+# What is changed: host spans other than waits, and GPU work launched by ops.
 SPANS = """
 SELECT variant_id, span.thread_id, span.position, change.factor
 FROM overhead.timeline AS span
@@ -79,7 +79,7 @@ ORDER BY ALL
 
 
 class Change(NamedTuple):
-    """What takes a factor: ops of a type, all ops, a thread, or data loading."""
+    """What is scaled: ops of a type, all ops, a thread, or data loading."""
 
     kind: str
     factor: float
@@ -88,19 +88,19 @@ class Change(NamedTuple):
 
     @property
     def scenario(self) -> str:
-        """What it is called where it is simulated."""
+        """The scenario's name."""
         return f"{self.kind} {self.name or self.thread_id or ''} x {self.factor:g}"
 
 
 class StepTime(NamedTuple):
-    """When a step begins and ends."""
+    """Begin and end of a step."""
 
     start_ns: int
     end_ns: int
 
     @property
     def time_ns(self) -> int:
-        """How long it takes."""
+        """Duration."""
         return self.end_ns - self.start_ns
 
 
@@ -108,12 +108,12 @@ Steps = dict[int, StepTime]
 
 
 def op_types(database: tracedb.Database) -> list[str]:
-    """The names of top-level ops, those that take most time first."""
+    """Names of top-level ops, most time first."""
     return [name for name, _ in database.sql(OP_TYPES).rows()]
 
 
 def threads(database: tracedb.Database) -> list[int]:
-    """The host threads that did anything."""
+    """Host threads with any activity."""
     query = "SELECT thread_id FROM graph.thread_order ORDER BY ordinal, thread_id"
     return [thread for (thread,) in database.sql(query).rows()]
 
@@ -121,7 +121,7 @@ def threads(database: tracedb.Database) -> list[int]:
 def simulated_steps(
     database: tracedb.Database, changes: Sequence[Change]
 ) -> dict[str, Steps]:
-    """Simulate changes, each by itself: the steps of each, and of `baseline`."""
+    """Steps of the `baseline`, and with each change alone."""
     found: dict[str, Steps] = {}
     for first in range(0, len(changes), AT_ONCE):
         with _simulated(database, changes[first : first + AT_ONCE]) as cursor:
@@ -134,8 +134,8 @@ def simulated_steps(
 def _simulated(
     database: tracedb.Database, changes: Sequence[Change]
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Compute what is simulated, with the changes made in between."""
-    # Edits of nothing make room for what is then edited.
+    """Run the simulation, with changes applied in between."""
+    # Edits without effect reserve the rows that are then edited.
     edits = [
         Edit(scenario=change.scenario, target="host", name="", factor=1)
         for change in changes
@@ -177,12 +177,12 @@ def _change(cursor: duckdb.DuckDBPyConnection, changes: Sequence[Change]) -> Non
 
 
 class Effect(NamedTuple):
-    """What one change does."""
+    """The effect of one change."""
 
     gain_ns: int
     """How much earlier the last step ends."""
     slowest_share: float
-    """How much longer the step takes that gains least, in parts of its time."""
+    """The largest increase of a step's time, relative to it."""
     latest_ns: int
     """How much later any step ends."""
 
@@ -201,7 +201,7 @@ def effect(before: Steps, after: Steps) -> Effect:
 
 
 def changes_of(database: tracedb.Database) -> list[Change]:
-    """All that is tried on a database."""
+    """All changes tried on a database."""
     return [
         *(Change("op", 0, name) for name in op_types(database)),
         Change("ops", 0),

@@ -1,4 +1,4 @@
-"""Estimates from code beside what others published, and how long estimating takes.
+"""Compare estimates from code with published times, and time the estimates.
 
     python benchmarks/estimate.py PUBLISHED.csv
 
@@ -36,10 +36,10 @@ _NUMBERS = 13
 
 
 class Recommender(nn.Module):
-    """DLRM as NVIDIA has it: tables in one, dot products of all pairs of vectors."""
+    """NVIDIA's DLRM: one combined table, and dot products of all pairs of vectors."""
 
     def __init__(self) -> None:
-        """Make it of 26 tables of equal length."""
+        """Create it with 26 tables of equal length."""
         super().__init__()
         self.pairs: torch.Tensor
         self.offsets: torch.Tensor
@@ -63,7 +63,7 @@ class Recommender(nn.Module):
 
 
 def perceptron(*widths: int) -> nn.Sequential:
-    """Linear layers between these widths, a ReLU after each."""
+    """Linear layers of these widths, each followed by a ReLU."""
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU()]
@@ -71,7 +71,7 @@ def perceptron(*widths: int) -> nn.Sequential:
 
 
 def inference(batch: int, dtype: torch.dtype) -> Callable[[], None]:
-    """A batch that is rated and waited for."""
+    """Rate a batch and wait for the result."""
     model = Recommender().cuda().to(dtype)
     numbers = torch.ones(batch, _NUMBERS, dtype=dtype, device="cuda")
     rows = torch.zeros(batch, _TABLES, dtype=torch.long, device="cuda")
@@ -85,7 +85,7 @@ def inference(batch: int, dtype: torch.dtype) -> Callable[[], None]:
 
 
 def main(published: Path) -> None:
-    """Estimate all, and write the page."""
+    """Run all estimates and write the page."""
     lines = [*_inference(published), *_speed()]
     head = PAGE.read_text().partition(HEADING)[0]
     PAGE.write_text(head + HEADING + "\n" + "\n".join(lines) + "\n")
@@ -145,7 +145,7 @@ def _introduction(typical: dict[str, float]) -> Iterator[str]:
 def _estimated(
     make: Callable[[], Callable[[], None]], *, cuda_graph: bool = False
 ) -> tracedb.Estimate:
-    """Estimate a step whose model is made on fake tensors, too."""
+    """Estimate a step whose model is created on fake tensors as well."""
     made: dict[str, Any] = {}
 
     def step() -> None:

@@ -1,4 +1,4 @@
-"""Steps on a CPU, estimated from code, beside the real ones, for `docs/estimate.md`.
+"""Compare estimates of CPU steps with real ones, for `docs/estimate.md`.
 
     python benchmarks/estimate_cpu.py
 
@@ -34,14 +34,14 @@ PAGE = Path(__file__).parent.parent / "docs" / "estimate.md"
 HEADING, NEXT = "## How good steps on a CPU are\n", "\n## How good graphs are\n"
 THREADS = (1, 2)
 ROUNDS, WARM, LEAST, LEAST_NS = 2, 5, 5, 150_000_000
-"""Turns there and back; steps of a turn that do not count, at least count, and last."""
+"""Rounds there and back; per turn: warm-up steps, least number of steps, least time."""
 TURN = partial(side_by_side.turn, warm=WARM, least=LEAST, least_ns=LEAST_NS)
-"""Steps of a turn, long enough for the caches to be the program's own."""
+"""Turns are long enough for caches to hold the program's own data."""
 NUMBERS = range(len(cpu_batch.FACTORS))
 
 
 class Row(NamedTuple):
-    """A model at a batch size, with so many threads."""
+    """A model at a batch size and a number of threads."""
 
     model: str
     threads: int
@@ -54,23 +54,23 @@ class Row(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Estimated over measured, less 1."""
+        """Estimated over measured, minus 1."""
         return self.expected_ns / self.measured_ns - 1
 
     @property
     def is_within(self) -> bool:
-        """Whether the band has what was measured."""
+        """Whether the band contains the measured time."""
         return self.low_ns <= self.measured_ns <= self.high_ns
 
 
 def first_of_all() -> None:
-    """Have all threads of this process come before others."""
+    """Give all threads of this process priority over others."""
     for thread in Path("/proc/self/task").iterdir():
         os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, os.sched_param(1))
 
 
 def program(threads: int, model: str, number: int) -> Callable[[], object]:
-    """The step of a model, warm, with all its threads."""
+    """The step of a model, warmed up, with all its threads."""
     import torch
 
     step = cpu_batch.program(model, number)
@@ -81,7 +81,7 @@ def program(threads: int, model: str, number: int) -> Callable[[], object]:
 
 
 def work(threads: int, folder: Path) -> None:
-    """Measure the CPU, and all programs, with so many threads."""
+    """Measure the CPU and all programs with a number of threads."""
     from tracedb.from_code.cpu.measure import measure
 
     if threads == 1:
@@ -105,7 +105,7 @@ def work(threads: int, folder: Path) -> None:
 
 
 def rows_of(threads: int, folder: Path) -> Iterator[Row]:
-    """What was measured beside what is estimated."""
+    """Measured and estimated times."""
     import tracedb
 
     for model in cpu_batch.BATCHES:
@@ -185,7 +185,7 @@ def line(row: Row) -> list[str]:
 
 
 def main() -> None:
-    """Measure, estimate, write."""
+    """Measure, estimate, and write the page."""
     if sys.argv[1:]:
         work(int(sys.argv[1]), Path(sys.argv[2]))
         return

@@ -1,4 +1,4 @@
-"""Estimates from execution graphs alone beside what ran, the roofline and Lin et al.
+"""Compare estimates from execution graphs with measured steps and other methods.
 
     python benchmarks/estimate_graph.py FOLDER
 
@@ -35,7 +35,7 @@ _NEXT = "## Hosts that were not seen\n"
 _GPU = "V100"
 _RANKS = 8
 _LEAST = 0.001
-"""An error of less counts as so much in the geometric mean."""
+"""Smaller errors count as this in the geometric mean."""
 
 _STEP = """
 SELECT start_ns, end_ns - start_ns FROM staging.step WHERE trace_id = $trace
@@ -54,7 +54,7 @@ FROM prediction.kernel_roofline
 
 @dataclass(frozen=True)
 class Rank:
-    """[ns] What was measured of a rank, and what is said of it."""
+    """[ns] Measured and estimated times of a rank."""
 
     name: str
     step: int
@@ -73,12 +73,12 @@ class Rank:
 
     @property
     def alone(self) -> int:
-        """The step without what it waits for other ranks."""
+        """The step without waits for other ranks."""
         return self.step - self.parts["waiting for other ranks"]
 
 
 def main(folder: Path) -> None:
-    """Estimate all, and write the page's part."""
+    """Run all estimates and write the page's part."""
     pairs = zip(
         sorted(folder.glob("et/*")), sorted(folder.glob("kineto/*")), strict=True
     )
@@ -101,7 +101,7 @@ def main(folder: Path) -> None:
 def _ranks(
     traces: Sequence[tuple[Path, Path, Path]], job: tracedb.Database, library: Path
 ) -> Iterator[Rank]:
-    """Each rank by itself; what it waits for, the ranks of the job tell together."""
+    """Each rank alone; waits are computed over all ranks of the job."""
     for number, (graph, trace, database) in enumerate(traces, 1):
         others = [other for _, _, other in traces if other != database]
         overhead_library.learn(others, library)
@@ -177,7 +177,7 @@ def _compared(
     measured: Sequence[int],
     columns: Mapping[str, Sequence[int]],
 ) -> Iterator[str]:
-    """A row for each rank, and the geometric mean of the errors."""
+    """One row per rank, and the geometric mean of errors."""
     yield f"| rank | {title} | {' | '.join(columns)} |"
     yield f"| --- {'| ---: ' * (1 + len(columns))}|"
     for place, (rank, true) in enumerate(zip(ranks, measured, strict=True)):
@@ -240,7 +240,7 @@ def _cell(said: int, measured: int) -> str:
 
 
 def _mean(errors: Sequence[float]) -> float:
-    """The geometric mean, as the paper's."""
+    """The geometric mean, as in the paper."""
     return exp(fmean(log(max(error, _LEAST)) for error in errors))
 
 

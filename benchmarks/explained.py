@@ -1,4 +1,4 @@
-"""Say how much of real traces is explained: the page `docs/explained.md`.
+"""Measure how much of real traces is explained: `docs/explained.md`.
 
     python benchmarks/explained.py --write docs/explained.md
 
@@ -28,7 +28,7 @@ FOLDERS = (
 )
 RANKS = "param/dlrm8/kineto"
 
-# Of a trace's steps, or of the whole where it has none.
+# Over a trace's steps, or over all of it if there are none.
 SUMMARY = """
 WITH
 path AS (
@@ -181,7 +181,7 @@ HEAD = (
 
 
 def traces() -> Iterator[Path]:
-    """Kineto traces of the corpus that are whole."""
+    """Undamaged Kineto traces of the corpus."""
     for folder in FOLDERS:
         for path in sorted((CORPUS / folder).rglob("*.json*")):
             if "/et/" not in str(path) and "_et" not in path.name:
@@ -189,7 +189,7 @@ def traces() -> Iterator[Path]:
 
 
 def summaries() -> Iterator[tuple[str, dict[str, Any]]]:
-    """How much is explained, trace by trace."""
+    """How much of each trace is explained."""
     for path in traces():
         name = str(path.relative_to(CORPUS)).removesuffix(".gz").removesuffix(".json")
         tell(name)

@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SLOW, RANKS = 1, 64
-"""The rank that is slow, and of how many in each job."""
+"""The slow rank, and the number of ranks in each job."""
 MEMORY_BYTES, TIMEOUT_S = 16 * GB, 3600
 HOURS = 3600
 TB = 10**12
 CLUSTER = (100 * TB, 1000)
-"""Bytes of traces, and cores to ingest them."""
+"""Bytes of traces, and cores that ingest them."""
 _ADOPT_ORPHANS = 36
-"""`PR_SET_CHILD_SUBREAPER`: what a command leaves behind is waited for as well."""
+"""`PR_SET_CHILD_SUBREAPER`: orphaned processes of a command are waited for too."""
 _EVERY_S = 0.2
 _QUARTERS = 4
 _TRIES = 3
-"""How often the path is found: it takes seconds, which vary."""
+"""Repetitions of the path, which takes seconds, with variation."""
 
 PAGE = """\
 # How lakes grow
@@ -129,17 +129,17 @@ HEAD = [
 
 @dataclass(frozen=True)
 class Filling(Task):
-    """A folder of traces, and the lake to put them into; or what a path is found of."""
+    """A folder of traces and the lake for them, or the input of a path."""
 
     lake: Path
     workers: int
 
 
 def command(task: Filling, *words: str) -> tuple[Outcome, list[int]]:
-    """Run one of our commands; nothing stays behind.
+    """Run a command of tracedb and all its children to the end.
 
-    Its memory is that of all its processes together. With it, what its largest worker
-    had in each quarter of the time, in bytes.
+    Memory is that of all processes together. Also returned: the largest worker's memory
+    in each quarter of the time, in bytes.
     """
     ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1)
     clock, watch = Clock(), Watch()
@@ -157,16 +157,16 @@ def command(task: Filling, *words: str) -> tuple[Outcome, list[int]]:
 
 
 class Watch:
-    """Looks at CPU time and memory of all processes below this one.
+    """Samples CPU time and memory of all descendant processes.
 
-    Nobody waits for Spark's workers, so the kernel forgets their time. What a process
-    takes after the last look at it is not seen.
+    Spark's workers are not waited for, so the kernel drops their times. What a process
+    uses after its last sample is missed.
     """
 
     def __init__(self) -> None:
-        """Nothing was seen yet."""
+        """Nothing is sampled yet."""
         self.peak_bytes = 0
-        """What all of them had at once, at most."""
+        """The largest total of all processes."""
         self._ticks: dict[tuple[int, str], int] = {}
         self._largest: list[tuple[float, int]] = []
         self._is_over = threading.Event()
@@ -183,11 +183,11 @@ class Watch:
 
     @property
     def cpu_s(self) -> float:
-        """What was seen, of all of them."""
+        """The sampled total of all processes."""
         return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
 
     def quarters(self) -> list[int]:
-        """[B] The largest process that is not Java's, in each quarter of the time."""
+        """[B] The largest process other than Java, in each quarter of the time."""
         if not self._largest:
             return []
         began, ended = self._largest[0][0], self._largest[-1][0]
@@ -223,11 +223,11 @@ class Process(NamedTuple):
 
 
 def _processes() -> Iterator[Process]:
-    """All of them."""
+    """All processes."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            # Java's children have its memory, and names of its threads, as they begin:
-            # what is another program now has its own memory when that is read.
+            # A forked child of Java has its memory and thread names at first; after
+            # exec, it has its own memory.
             program = (folder / "exe").readlink().name
             tail = (folder / "stat").read_text().rpartition(")")[2]
         except OSError:  # it is over, or the kernel's own
@@ -245,7 +245,7 @@ def _processes() -> Iterator[Process]:
 
 
 def _is_below(pid: int, there: Mapping[int, Process]) -> bool:
-    """Whether a process was started by this one, or by one of its own."""
+    """Whether a process is a descendant of this one."""
     while pid in there:
         pid = there[pid].parent
         if pid == os.getpid():
@@ -257,7 +257,7 @@ _WORKER = "worker"
 
 
 def fill(task: Filling, *runner: str) -> Iterator[Outcome]:
-    """Put the traces into the lake, and once more."""
+    """Ingest the traces into the lake, twice."""
     for part in ("new", "known"):
         words = ("ingest", str(task.path), "--lake", str(task.lake), *runner)
         outcome, quarters = command(task, *words)
@@ -276,12 +276,12 @@ def _wait_for_all() -> None:
 
 
 def local(task: Filling) -> Iterator[Outcome]:
-    """By processes of this machine."""
+    """Use processes of this machine."""
     return fill(task, "--workers", str(task.workers))
 
 
 def spark(task: Filling) -> Iterator[Outcome]:
-    """By Spark, on this machine."""
+    """Use Spark on this machine."""
     return fill(task, "--runner", "spark", "--master", f"local[{task.workers}]")
 
 
@@ -289,7 +289,7 @@ QUESTIONS = ("info", "ask straggler", "ask kernel_regression", "critical-path")
 
 
 def asking(task: Filling) -> Iterator[Outcome]:
-    """Ask the lake."""
+    """Ask the lake's questions."""
     for question in QUESTIONS:
         name, *words = question.split()
         outcome, _ = command(task, name, str(task.lake), *words)
@@ -297,7 +297,7 @@ def asking(task: Filling) -> Iterator[Outcome]:
 
 
 def job_path(task: Filling) -> Iterator[Outcome]:
-    """Find the path of a job of `path` many ranks."""
+    """Find the path of a job with `path` ranks."""
     import duckdb
     import numpy as np
     from many_ranks import ManyRanks
@@ -324,14 +324,14 @@ TOOLS = {"local": local, "spark": spark, "asking": asking, "job_path": job_path}
 
 
 def small(folder: Path, count: int) -> None:
-    """Write so many small traces: of jobs of up to `RANKS` ranks, a folder each."""
+    """Write this many small traces: jobs of up to `RANKS` ranks, one folder each."""
     for number, first in enumerate(range(0, count, RANKS)):
         job = fleet_job(min(RANKS, count - first), SLOW, seed=number)
         write(job, folder / f"job{number:02}")
 
 
 def large(folder: Path, count: int, events: int) -> None:
-    """Write so many traces of about so many events: of one, as that of each rank."""
+    """Write this many large traces: repeated from one, as that of each rank."""
     folder.mkdir()
     job = execute(waiting_job(events, events // 100), Delays(jitter=0.1), 1)[0]
     text = job.json_text(Form(sync_events=True))
@@ -341,17 +341,17 @@ def large(folder: Path, count: int, events: int) -> None:
 
 
 def events_in(path: Path) -> int:
-    """How many events a trace has."""
+    """The number of events in a trace."""
     return len(json.loads(path.read_text())["traceEvents"])
 
 
 def bytes_in(folder: Path, pattern: str) -> int:
-    """[B] What the files of a folder take."""
+    """[B] Total size of a folder's files."""
     return sum(path.stat().st_size for path in folder.rglob(pattern))
 
 
 def main() -> None:
-    """Measure, and write the page; or be a process that is measured."""
+    """Measure and write the page, or work as a child process."""
     work_if_asked(Filling, TOOLS)
     arguments = parser(__doc__)
     say = arguments.add_argument
@@ -384,18 +384,18 @@ PARTS = (
 
 
 class Made:
-    """What lies in the folder: traces, lakes, and what each part took."""
+    """The contents of the work folder: traces, lakes, and measurements of parts."""
 
     def __init__(self, folder: Path, given: argparse.Namespace) -> None:
-        """Take the folder, and what was said."""
+        """Remember the folder and the options."""
         self._folder, self._given = folder, given
 
     def results(self, part: str) -> Path:
-        """The file of what a part took."""
+        """The file with a part's measurements."""
         return self._folder / f"{part}.results.json"
 
     def traces(self, size: str) -> Path:
-        """The small traces, or the large ones; made by the first who asks."""
+        """The small or large traces, created on first use."""
         folder, beside = self._folder / size, self._folder / f".{size}"
         if not folder.exists():
             shutil.rmtree(beside, ignore_errors=True)
@@ -411,7 +411,7 @@ class Made:
         return self._folder / f"{part}.lake"
 
     def measure(self, part: str) -> None:
-        """Measure a part, unless that was done."""
+        """Measure a part, unless it was measured already."""
         if self.results(part).exists():
             return
         size, _, runner = part.partition("-")
@@ -437,12 +437,12 @@ class Made:
         return Filling(path, MEMORY_BYTES, self.lake(lake), self._given.workers)
 
     def took(self, part: str) -> list[Outcome]:
-        """What a part took."""
+        """Measurements of a part."""
         return [Outcome(*one) for one in json.loads(self.results(part).read_text())]
 
 
 def _row(name: str, runner: str, events: int, outcome: Outcome) -> list[str]:
-    """What a command took."""
+    """Measurements of a command."""
     facts = [f"{outcome.cpu_s:.1f}", f"{outcome.wall_s:.0f}"]
     if outcome.part == "known":
         return [name, runner, "known: start-up", *facts, "", "", ""]
@@ -453,7 +453,7 @@ def _row(name: str, runner: str, events: int, outcome: Outcome) -> list[str]:
 
 
 def _page(made: Made, given: argparse.Namespace) -> str:
-    """The page, of what was measured."""
+    """The page."""
     events = {
         size: sum(map(events_in, made.traces(size).rglob("*.json")))
         for size in ("small", "large")
@@ -495,7 +495,7 @@ def _page(made: Made, given: argparse.Namespace) -> str:
 
 
 def _asked(made: Made, given: argparse.Namespace) -> Iterator[list[str]]:
-    """What questions took, and the path."""
+    """Cost of the questions and of the path."""
     for outcome in made.took("asking"):
         yield _answer(
             f"`tracedb lake {outcome.part}`, {given.traces:,} traces", outcome
@@ -506,13 +506,13 @@ def _asked(made: Made, given: argparse.Namespace) -> Iterator[list[str]]:
 
 
 def _answer(name: str, outcome: Outcome) -> list[str]:
-    """What one question took."""
+    """Cost of one question."""
     facts = [f"{outcome.cpu_s:.1f}", f"{outcome.wall_s:.1f}"]
     return [name, *facts, f"{outcome.peak_bytes / MB:,.0f}"]
 
 
 def _cluster(made: Made, given: argparse.Namespace, events: int) -> str:
-    """What many bytes of traces would take, by what was measured."""
+    """Extrapolated cost of a large volume of traces."""
     size, cores = CLUSTER
     us_per_event = made.took("large-local")[0].cpu_s / events * 1e6
     text_bytes = bytes_in(made.traces("large"), "*.json")

@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 STEPS, LAYERS = 4, 6
 COMPUTE, COMMUNICATION = 7, 20
 PER_HOST = 8
-"""Ranks of a host."""
+"""Ranks per host."""
 _SLOWNESS = 1.5
 _BEGAN_NS = 1_700_000_000_000_000_000
 
 
 def fleet_job(ranks: int, slow: int, seed: int = 0) -> list[GeneratedTrace]:
-    """Execute the job: a trace for each rank."""
+    """Execute the job; returns one trace per rank."""
     programs = (_rank(seeded(seed, rank), rank == slow) for rank in range(ranks))
     return execute(Program(tuple(programs)), Delays(jitter=0.1), seed)
 

@@ -1,4 +1,4 @@
-"""What the error of an estimate is made of, and what is left of it with parts measured.
+"""Split the error of an estimate into parts, and replace parts by measured times.
 
 The critical path of a step tiles it, as measured and as estimated: the differences of
 its kinds of time add up to the error. Beside them, an estimate is laid out anew with
@@ -35,7 +35,7 @@ PARTS = {
     ),
     "not explained": ("unexplained", "before_trace"),
 }
-"""Kinds of time on critical paths, by what they are called here."""
+"""Kinds of time on critical paths, and their names here."""
 
 _PATH = """
 SELECT kind, sum(end_ns - start_ns)::BIGINT
@@ -57,7 +57,7 @@ WHERE NOT is_collective AND trace_id = $trace
 
 
 def parts(opened: tracedb.Database, trace: int) -> dict[str, int]:
-    """[ns] What the path of a trace's last step is made of."""
+    """[ns] The parts of the path of a trace's last step."""
     rows = opened.connection.execute(_PATH, {"trace": trace}).fetchall()
     found = dict(rows)
     unnamed = found.keys() - {kind for kinds in PARTS.values() for kind in kinds}
@@ -73,7 +73,7 @@ def table(
     measured: Sequence[Mapping[str, int]],
     estimated: Sequence[Mapping[str, int]],
 ) -> Iterator[str]:
-    """A row for each part and one for all: measured, and the estimate's error."""
+    """A row for each part and their sum: measured time, and the estimate's error."""
     columns = " | ".join(f"{name} [ms] | error" for name in names)
     yield f"| part of the critical path | {columns} |"
     yield f"| --- {'| ---: ' * 2 * len(names)}|"
@@ -94,7 +94,7 @@ def table(
 
 @dataclass(frozen=True)
 class Swaps:
-    """[ns] The step as estimated with one part of it as measured."""
+    """[ns] The estimated step with one part replaced by its measured time."""
 
     host: int
     collectives: int
@@ -105,7 +105,7 @@ class Swaps:
     def of(
         cls, layout: Layout, opened: tracedb.Database, trace: int, file: Path
     ) -> Swaps:
-        """Take the host's times by name, collectives one by one, kernels as a whole."""
+        """Replace host times by name, collectives one by one, kernels as a whole."""
         values = {"trace": trace}
         rows = opened.connection.execute(_COLLECTIVES, values).fetchall()
         computing = opened.connection.execute(_COMPUTING, values).fetchall()[0][0]
@@ -153,4 +153,4 @@ SWAPPED: dict[str, Callable[[Swaps], int]] = {
     "kernels and copies": lambda swaps: swaps.kernels,
     "all three": lambda swaps: swaps.all,
 }
-"""What is as measured, and which step that makes."""
+"""What is replaced, and the resulting step."""

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 FILE = Path(__file__).parent.parent / "tracedb" / "from_code" / "host_times.json"
 _WARMUP, _STEPS = 3, 20
 _EVENT_NS = 1_000
-"""[ns] What recording an op costs: in its own time, and in that of the op around."""
+"""[ns] Cost of recording an op: in its own time, and in its parent's."""
 _PROGRAM_NS = 200_000
-"""[ns] Longer gaps are the program's (Lin et al. 2022 leave them out, too)."""
+"""[ns] Longer gaps belong to the program (Lin et al. 2022 also drop them)."""
 _ASSUMED = {
     "launch": 4_000,  # Lin et al. 2022: T4
     "copy": 6_000,
@@ -50,7 +50,7 @@ Samples = dict[str, dict[str, list[int]]]
 
 
 def main() -> None:
-    """Record all small steps, and write the quartiles."""
+    """Record all small steps and write the quartiles."""
     torch.set_num_threads(1)
     samples: Samples = {"own": defaultdict(list), "gap": defaultdict(list)}
     for make in (_perceptron, _recommender, _convolutions, _attention):
@@ -131,7 +131,7 @@ def _page(samples: Samples) -> dict[str, Any]:
 
 
 def _low(values: list[int]) -> float:
-    """The lower quartile: what else runs on the machine only adds."""
+    """The lower quartile: other processes only add time."""
     return sorted(values)[len(values) // 4]
 
 
@@ -152,10 +152,10 @@ def _events(step: Callable[[], object]) -> list[dict[str, Any]]:
 
 
 def _add(events: list[dict[str, Any]], samples: Samples) -> None:
-    """Add what each op takes itself, and each gap between two top-level ones."""
+    """Add each op's own time, and each gap between two top-level ops."""
     opened: list[dict[str, Any]] = []
     last_end: dict[int, float] = {}
-    # What lies between steps is the program's, and the profiler's.
+    # Time between steps belongs to the program and the profiler.
     marks = sorted(e["ts"] for e in events if e["name"].startswith("ProfilerStep"))
 
     def close(event: dict[str, Any]) -> None:

@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KINDS = ("own", "gap", "call")
-"""Of an op itself, before a top-level op, of a call that launches or copies."""
+"""An op itself, the gap before a top-level op, a launch or copy call."""
 
 _ON_HOST = {"cpu_op": "op", "cuda_runtime": "call", "cuda_driver": "call"}
 _LAUNCHES = ("LaunchKernel", "LaunchCooperativeKernel")
 _COPIES = ("MemcpyAsync", "MemcpyWithStream")
 _WAITS = ("Synchronize", "cudaMemcpy", "hipMemcpy", "StreamWaitValue")
 _PROGRAM_NS = 200_000
-"""[ns] Longer gaps are the program's (Lin et al. 2022 leave them out, too)."""
+"""[ns] Longer gaps belong to the program (Lin et al. 2022 also drop them)."""
 _FEW = 4
-"""So few samples have no outliers that could be told."""
+"""With fewer samples, outliers cannot be detected."""
 _TURNS = 20
 _SPREAD_KEPT = 1.5
-"""Samples further from the quartiles than so many times their distance are left out."""
+"""Samples beyond this many interquartile ranges from the quartiles are dropped."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """[ns] What something took once, and how many launches lie right in it."""
+    """[ns] One measured time, and the number of launches directly in it."""
 
     duration: int
     launches: int = 0
@@ -67,9 +67,10 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def samples(events: Iterable[dict[str, Any]]) -> Samples:
-    """What the host took for ops, between them, and for calls, as it was recorded.
+    """Recorded host times of ops, gaps and calls.
 
-    What is no launch, copy or wait is the op's own, around which it was called.
+    The time of calls other than launches, copies and waits belongs to the op around
+    them.
     """
     found: Samples = defaultdict(list)
     threads: dict[object, list[dict[str, Any]]] = defaultdict(list)
@@ -94,7 +95,7 @@ def _edges(mark: Mapping[str, Any]) -> tuple[float, float]:
 
 @dataclass
 class _Thread:
-    """Takes a thread's events in order, and adds what each op and gap took."""
+    """Collects the times of ops and gaps from a thread's events in order."""
 
     edges: Sequence[float]
     found: Samples
@@ -146,7 +147,7 @@ def _end(event: Mapping[str, Any]) -> float:
 
 
 def call_kind(name: str) -> str | None:
-    """What a call is for: `launch`, `copy`, `wait`; None: it is the op's own."""
+    """The kind of a call: `launch`, `copy`, `wait`, or None if it belongs to its op."""
     if any(part in name for part in _WAITS) and not any(p in name for p in _COPIES):
         return "wait"
     if any(part in name for part in _COPIES):
@@ -156,9 +157,10 @@ def call_kind(name: str) -> str | None:
 
 @dataclass(frozen=True)
 class Hosts:
-    """[ns] What things take on the middle host, and how much slower each trace's is.
+    """[ns] Times on the median host, and how much slower each trace's host is.
 
-    `time` is by kind and name; `launching` is how many launches are right in an op.
+    `time` is by kind and name; `launching` is the mean number of launches directly in
+    an op.
     """
 
     time: dict[tuple[str, str], float]
@@ -167,9 +169,9 @@ class Hosts:
 
 
 def learn(traces: Mapping[str, Samples]) -> Hosts:
-    """Learn it of traces, by name.
+    """Learn from traces, by name.
 
-    How fast a host is, its ops tell; gaps and calls differ by the program as well.
+    Ops give a host's speed; gaps and calls also depend on the program.
     """
     usual = {name: _usual(each) for name, each in traces.items()}
     ops = {name: _of_kind(each, "own") for name, each in usual.items()}
@@ -188,7 +190,7 @@ def learn(traces: Mapping[str, Samples]) -> Hosts:
 def _left_out(
     traces: Mapping[str, Samples], usual: Mapping[str, Usual], kind: str
 ) -> float:
-    """How much more there is in the middle trace than its means without outliers."""
+    """Total time over the sum of means without outliers, in the median trace."""
     ratios = []
     for name, found in traces.items():
         means = _of_kind(usual[name], kind)
@@ -202,7 +204,7 @@ Usual = dict[tuple[str, str], tuple[float, int]]
 
 
 def _usual(found: Samples) -> Usual:
-    """The mean of each without outliers (Lin et al. 2022), and how often it was."""
+    """Each mean without outliers (Lin et al. 2022), and its number of samples."""
     return {
         key: (mean_ns([one.duration for one in each]), len(each))
         for key, each in found.items()
@@ -210,7 +212,7 @@ def _usual(found: Samples) -> Usual:
 
 
 def mean_ns(values: Sequence[int]) -> float:
-    """The mean without what is far from the quartiles."""
+    """The mean without outliers."""
     if len(values) < _FEW:
         return float(median(values))
     low, _, high = quantiles(values, n=4, method="inclusive")
@@ -233,7 +235,7 @@ def _times(
 
 
 def _factor(usual: Usual, times: Mapping[tuple[str, str], float]) -> float:
-    """How much more a host takes for all that it did than the middle one would."""
+    """A host's total time over that of the median host for the same work."""
     took = sum(count * value for value, count in usual.values())
     would = sum(count * times[key] for key, (_, count) in usual.items())
     return took / would if took and would else 1.0

@@ -1,4 +1,4 @@
-"""Measure what loading a trace takes, beside HTA, orjson, json and DuckDB's reader.
+"""Measure loading a trace against HTA, orjson, json and DuckDB's reader.
 
     python benchmarks/ingest.py --quick
     python benchmarks/ingest.py --peers --write docs/benchmarks.md
@@ -63,16 +63,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LARGE = 2_000_000
-"""From so many events on, one run is enough."""
+"""Larger traces are measured once."""
 
 
-# What is measured. Each of these functions runs in a process of its own, and returns
-# how many events it ends up with; what it does within the clock counts.
+# The measured work. Each function runs in a process of its own and returns the number
+# of events; what runs within the clock counts.
 
 
 @dataclass(frozen=True)
 class File(Task):
-    """A file to load, and what a tool may want to know of it before."""
+    """A file to load, with facts that tools need."""
 
     json_bytes: int
     is_list: bool
@@ -109,12 +109,12 @@ def tracedb_raw(task: File, clock: Clock) -> int:
 
 
 def tracedb_staging(task: File, clock: Clock) -> int:
-    """Ingest until staging answers, with parents and links."""
+    """Ingest until staging, with parents and links."""
     return tracedb_all(task, clock, "staging")
 
 
 def hta(task: File, clock: Clock) -> int:
-    """Load, as every analysis of HTA does first."""
+    """Load as every analysis of HTA begins."""
     analysis_of = import_module("hta.trace_analysis").TraceAnalysis
     with clock:
         analysis = analysis_of(trace_files={0: str(task.path)}, trace_dir="/")
@@ -127,7 +127,7 @@ def orjson_gc_on(task: File, clock: Clock) -> int:
 
 
 def orjson_gc_off(task: File, clock: Clock) -> int:
-    """Load all into Python objects without Python looking for cycles meanwhile."""
+    """Load into Python objects with garbage collection disabled."""
     gc.disable()
     return orjson_gc_on(task, clock)
 
@@ -177,12 +177,12 @@ def _read_json(task: File) -> str:
 
 
 class Tool(NamedTuple):
-    """Something that loads traces."""
+    """A tool that loads traces."""
 
     title: str
     load: Callable[[File, Clock], int]
     is_peer: bool = False
-    """Whether it is in the environment of its own."""
+    """Whether it runs in the environment of the peers."""
 
 
 TOOLS = {
@@ -199,7 +199,7 @@ OURS = ("raw", "staging", "all")
 
 
 def load(tool: Tool, task: File) -> Iterator[Outcome]:
-    """Load, and say what it took."""
+    """Load, and report the cost."""
     clock = Clock()
     events = tool.load(task, clock)
     yield Outcome.of(clock, events)
@@ -219,7 +219,7 @@ class Trace(NamedTuple):
     is_list: bool
 
     def task(self, memory_bytes: int) -> File:
-        """Return what a tool is reported."""
+        """The task of a tool."""
         return File(self.path, memory_bytes, self.json_bytes, self.is_list)
 
 
@@ -241,7 +241,7 @@ NATIVE = "as Kineto writes it, several lines an event"
 
 
 def traces(*, quick: bool, wanted: list[str]) -> Iterator[Trace]:
-    """Yield the traces, those that have to be made when it is their turn."""
+    """Yield the traces; each is generated when needed."""
     files = [(CORPUS / name, *reported) for name, reported in CORPUS_FILES.items()]
     for path, title, layout in files[: 1 if quick else None]:
         if path.exists() and is_wanted(title, wanted):
@@ -270,7 +270,7 @@ def _scaled(title: str, source: Path, events: int) -> Trace:
 
 
 def _training_job() -> Path:
-    """Write a generated trace of eight steps, large ones as in a real model."""
+    """Write a generated trace of eight steps, scaled to a real model's size."""
     from tracedb.synthetic import Delays, Model, Table, execute, training_job
 
     model = Model(
@@ -302,7 +302,7 @@ class Plan(NamedTuple):
 
 
 def measure_all(plan: Plan, trace: Trace) -> Results:
-    """Let the tools take turns, each run beginning with another one."""
+    """Let the tools take turns; each round starts with a different one."""
     results: Results = defaultdict(list)
     for run in range(plan.runs_of(trace)):
         turn = run % len(plan.tools)
@@ -323,7 +323,7 @@ def _reported(outcome: Outcome) -> str:
 
 
 def medians_of(results: Results) -> dict[str, Outcome]:
-    """The median of each figure, for the tools that did it."""
+    """The median of each figure, for tools that succeeded."""
     return {
         tool: medians(runs)
         for tool, runs in results.items()
@@ -376,7 +376,7 @@ HEAD = [
 
 
 def introduction(plan: Plan, peers: Path | None) -> str:
-    """What was measured, on what, and what the columns mean."""
+    """What was measured, where, and the meaning of columns."""
     memory = plan.bounds.memory_bytes / GB
     about = filled(ABOUT, machine=machine(peers), memory=memory)
     columns = filled(COLUMNS)
@@ -423,7 +423,7 @@ Medians = dict[str, dict[str, Outcome]]
 
 
 def goals(found: Medians) -> str:
-    """What was aimed at for traces of a million events, and what came out."""
+    """Goals for traces of a million events, and results."""
     return goal_table(
         [
             [title, *row]
@@ -456,7 +456,7 @@ def _goals(
 
 
 def arguments() -> argparse.Namespace:
-    """What is asked for."""
+    """The command line."""
     asked = parser(__doc__)
     say = asked.add_argument
     say("--quick", action="store_true", help="two small traces, one run each")
@@ -471,7 +471,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure, and write the section; or be a process that loads."""
+    """Measure and write the section, or work as a child process."""
     work_if_asked(File, {name: partial(load, tool) for name, tool in TOOLS.items()})
     given = arguments()
     peers = peers_python(install=given.peers)

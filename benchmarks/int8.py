@@ -26,7 +26,7 @@ from tracedb.microbench import Case, Plan, Summary, measure, open_backend
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# Outputs and inputs of layers: of DLRM_MLPerf and DLRM_default, and square ones.
+# Outputs and inputs of layers: DLRM_MLPerf, DLRM_default, and square ones.
 LAYERS = ((64, 512), (128, 256), (512, 512), (1024, 479), (1024, 1024), (2048, 2048))
 BATCHES = (1, 16, 128, 512, 2048)
 TYPES = ("float32", "int8")
@@ -47,7 +47,7 @@ of {many} on, {single:.2f} times with one example.
 
 
 def plan(layers: Iterable[tuple[int, int]], batches: Iterable[int]) -> Plan:
-    """Return every layer at every batch size, in both types."""
+    """Every layer at every batch size, in both types."""
     sizes = list(product(batches, layers))
     cases = [
         Case("gemm", "linear", dtype, {"batch": 1, "m": m, "n": n, "k": k})
@@ -58,7 +58,7 @@ def plan(layers: Iterable[tuple[int, int]], batches: Iterable[int]) -> Plan:
 
 
 def measured(chosen: Plan, threads: int) -> tuple[Summary, list[dict[str, Any]]]:
-    """Measure a plan, and return what came out."""
+    """Measure a plan; returns the results."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "int8.parquet")
         done = measure(file, chosen, open_backend("torch", "cpu", threads), tell=tell)
@@ -113,7 +113,7 @@ def _geometric(ratios: Iterable[float]) -> float:
 
 
 def main() -> None:
-    """Measure, and print the page or write it."""
+    """Measure, then print or write the page."""
     given = parser(__doc__)
     given.add_argument("--threads", type=int, default=1)
     asked = given.parse_args()

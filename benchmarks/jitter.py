@@ -57,9 +57,9 @@ if TYPE_CHECKING:
 
 LOOPS, JOBS, STEPS = 8, 4, 6
 TRACES, EXECUTIONS = 4, 12
-"""Of each program: that are predicted from, and of each kind to compare with."""
+"""Per program: traces to predict from, and executions of each kind to compare."""
 SHARES = (0.1, 0.3)
-"""How much times vary: their standard deviation; of delays the most, drawn evenly."""
+"""Relative standard deviation of times; for delays the maximum, drawn uniformly."""
 SMALL = Model(
     batch=512,
     tables=(Table(1_000, 64, 4), Table(2_000, 64, 10)),
@@ -73,13 +73,13 @@ BASELINE = "nothing"
 
 
 class Deed(NamedTuple):
-    """A change, as edits say it, and made in a program."""
+    """A change, as edits and in the program."""
 
     lines: tuple[str, ...]
     change: Change | None
-    """Without one it depends on which launches go together, as the prediction says."""
+    """Without a change, it depends on which launches are joined, as predicted."""
     of: tuple[str, ...] = ("loop", "job")
-    """The programs that it is made in."""
+    """The programs that it applies to."""
 
 
 def _delays(*kinds: str) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ DEEDS = {
 }
 
 
-# Programs that vary.
+# Programs with varying times.
 
 
 class Subject(NamedTuple):
@@ -138,11 +138,11 @@ class Subject(NamedTuple):
 
     @property
     def program(self) -> Program:
-        """Steps of one thread that are alike, or a training over two ranks."""
+        """Identical steps of one thread, or training on two ranks."""
         return _loop(self.seed) if self.kind == "loop" else _job(self.seed)
 
     def execute(self, changed: Change, purpose: str) -> list[GeneratedTrace]:
-        """Execute it with a change, in times of its own for each purpose."""
+        """Execute it with a change, with random times per purpose."""
         random = seeded(*self, purpose)
         varying = varied(self.program, self.share, random)
         program, delays = changed(varying, Delays(jitter=self.share))
@@ -166,7 +166,7 @@ def _job(seed: int) -> Program:
 
 
 def varied(program: Program, share: float, random: Random) -> Program:
-    """All times of a program, each by a factor of its own, which is 1 in the mean."""
+    """A program with each time multiplied by a random factor of mean 1."""
     sigma = math.sqrt(math.log(1 + share**2))
 
     def vary(ns: int) -> int:
@@ -183,12 +183,12 @@ def varied(program: Program, share: float, random: Random) -> Program:
 
 
 def mean_period(traces: Sequence[GeneratedTrace]) -> float:
-    """The mean period of all steps of all ranks."""
+    """The mean period over all steps and ranks."""
     return statistics.fmean(ns for trace in traces for ns in periods(trace.truth))
 
 
 def periods(truth: Truth) -> Iterator[int]:
-    """From when host and GPU were done with a step to when they are with the next."""
+    """The time from host and GPU finishing a step to finishing the next."""
     started = {call.id: call.start_ns for call in truth.launches}
     done_ns = None
     for mark in truth.steps:
@@ -202,11 +202,11 @@ def periods(truth: Truth) -> Iterator[int]:
         yield done_ns - begun_ns
 
 
-# What is predicted of them.
+# Predictions.
 
 
 class Prediction(NamedTuple):
-    """Of one trace of a program."""
+    """From one trace of a program."""
 
     mean_ns: float
     low_ns: float
@@ -214,12 +214,12 @@ class Prediction(NamedTuple):
 
 
 class Foretold(NamedTuple):
-    """What is predicted of all programs."""
+    """Predictions for all programs."""
 
     means: dict[tuple[Subject, str], list[Prediction]]
-    """Trace by trace."""
+    """By trace."""
     groups: dict[tuple[Subject, str], list[list[int]]]
-    """Which launches of a program's only thread go together."""
+    """Which launches of the program's only thread are joined."""
 
 
 JOINED = """
@@ -250,7 +250,7 @@ ORDER BY ALL
 
 
 def foretell(subjects: Sequence[Subject], kind: str) -> Foretold:
-    """Predict every change of programs of a kind from traces of the unchanged."""
+    """Predict every change of a kind's programs from traces of the unchanged ones."""
     edits = [
         of_scenario(name, parse(line))
         for name, deed in DEEDS.items()
@@ -281,7 +281,7 @@ def written(
 
 
 def together(files: list[Path], kind: str) -> list[list[Path]]:
-    """Which files are ingested at once: the ranks of a job are one run."""
+    """Files that are ingested together: the ranks of a job are one run."""
     if kind == "loop":
         return [files]
     return [[*pair] for pair in zip(files[::2], files[1::2], strict=True)]
@@ -303,7 +303,7 @@ def _of_runs(
 
 
 def carried_out(name: str, subject: Subject, foretold: Foretold) -> Change:
-    """What a change does to a program."""
+    """The change of a program."""
     done = DEEDS[name].change
     if done is not None:
         return done
@@ -313,26 +313,26 @@ def carried_out(name: str, subject: Subject, foretold: Foretold) -> Change:
     return change.fuse(groups, lambda _thread, _number: FUSED_NS)
 
 
-# What came out.
+# Results.
 
 
 class Outcome(NamedTuple):
-    """What a change did to a program, and what was predicted."""
+    """The effect of a change on a program, and its predictions."""
 
     change: float
-    """By how much the mean period is another, as executed."""
+    """Relative change of the mean period, as executed."""
     unchanged: list[float]
-    """How far each execution of the unchanged program is from the others' mean."""
+    """Deviation of each execution of the unchanged program from the others' mean."""
     changed: list[float]
-    """Likewise of the changed one."""
+    """The same for the changed program."""
     errors: list[float]
-    """How far each prediction is from the mean of the executions."""
+    """Deviation of each prediction from the mean of the executions."""
     held: list[bool]
-    """Whether steps, as executed, are in the bands of the predictions."""
+    """Whether executed steps are within the predicted bands."""
 
 
 def outcomes(subjects: Sequence[Subject], kind: str) -> Iterator[tuple[str, Outcome]]:
-    """What came out of all changes of programs of a kind."""
+    """Results for all changes of a kind's programs."""
     tell(f"predicting {kind}s")
     foretold = foretell(subjects, kind)
     for subject in subjects:
@@ -346,11 +346,11 @@ def outcomes(subjects: Sequence[Subject], kind: str) -> Iterator[tuple[str, Outc
 
 
 Times = list[list[float]]
-"""[ns] The period of each step, execution by execution."""
+"""[ns] Periods of steps, by execution."""
 
 
 def executed(subject: Subject, changed: Change, purpose: str) -> Times:
-    """Execute a program with a change, again and again."""
+    """Execute a program with a change repeatedly."""
     return [
         [
             float(ns)
@@ -362,7 +362,7 @@ def executed(subject: Subject, changed: Change, purpose: str) -> Times:
 
 
 def outcome(before: Times, after: Times, predictions: Sequence[Prediction]) -> Outcome:
-    """Hold predictions against executions."""
+    """Compare predictions with executions."""
     first, second = (list(map(statistics.fmean, times)) for times in (before, after))
     mean_ns = statistics.fmean(second)
     return Outcome(
@@ -381,14 +381,14 @@ def outcome(before: Times, after: Times, predictions: Sequence[Prediction]) -> O
 
 
 def apart(means: Sequence[float]) -> Iterator[float]:
-    """How far each is from the mean of the others."""
+    """The deviation of each value from the mean of the others."""
     for place, mean in enumerate(means):
         others = [*means[:place], *means[place + 1 :]]
         yield mean / statistics.fmean(others) - 1
 
 
 def typical(shares: Sequence[float]) -> float:
-    """The square root of the mean square."""
+    """The root mean square."""
     return math.sqrt(statistics.fmean(share**2 for share in shares))
 
 
@@ -428,7 +428,7 @@ Found = dict[str, list[Outcome]]
 
 
 def section(share: float, found: Found) -> Iterator[str]:
-    """What came out where times vary by a share."""
+    """Results for one amount of variation."""
     ratios = {name: ratio(of) for name, of in found.items() if name != BASELINE}
     worst = max(ratios, key=lambda name: ratios[name])
     changed = [one for name, of in found.items() if name != BASELINE for one in of]
@@ -446,7 +446,7 @@ def section(share: float, found: Found) -> Iterator[str]:
 
 
 def ratio(outcomes: Sequence[Outcome]) -> float:
-    """How many times the spread of the changed executions the error is."""
+    """The error over the spread of the changed executions."""
     errors = [error for one in outcomes for error in one.errors]
     return typical(errors) / typical(
         [apart for one in outcomes for apart in one.changed]
@@ -474,7 +474,7 @@ def row(name: str, outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def found_of(share: float) -> Found:
-    """What came out of each change where times vary by a share."""
+    """Each change's results for one amount of variation."""
     found: Found = {name: [] for name in DEEDS}
     for kind, count in (("loop", LOOPS), ("job", JOBS)):
         subjects = [Subject(kind, seed, share) for seed in range(count)]
@@ -484,7 +484,7 @@ def found_of(share: float) -> Found:
 
 
 def edits() -> Iterator[list[str]]:
-    """What each change is as edits."""
+    """Each change as edits."""
     for name, deed in DEEDS.items():
         if deed.lines:
             lines = ", ".join(f"`{line}`" for line in deed.lines)

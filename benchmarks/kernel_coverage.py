@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 LEAST_PROBLEMS = 20
-"""Of a family in a trace, for its errors to count."""
+"""Problems that a family in a trace needs for its errors to count."""
 GOAL = 95
-"""Percent of the GPU time of a training trace."""
+"""Percent of a training trace's GPU time."""
 
-# What is recorded of the launch decides whether anything can be said of a kernel.
+# Whether a kernel can be predicted depends on what was recorded at its launch.
 COVERAGE = """
 SELECT
     coalesce(any_value(gpu), 'not named') AS gpu,
@@ -114,11 +114,11 @@ WAYS = {
     "new shapes": "hash(shape_key)",
     "other traces": "trace_id",
 }
-"""What a problem may not learn from, by how it is called."""
+"""What a problem may not learn from, by the name of the way."""
 ALONE_BY = "CASE WHEN uncalibrated_ns = roofline_ns THEN '' ELSE ' (models)' END"
 TAUGHT_BY = "CASE basis WHEN 'model' THEN ' (models)' ELSE '' END"
-"""What is told of a family: which of them served."""
-# The trace as a whole, and its families by what they are off.
+"""The basis of a family's predictions."""
+# The trace as a whole, and its families by error.
 SCORE = """
 WITH
 problem AS (
@@ -160,7 +160,7 @@ FROM problem
 
 @dataclass
 class Trace:
-    """What is known of one trace: coverage, errors by family, scores by way."""
+    """Results for one trace: coverage, errors by family, scores by way."""
 
     name: str
     coverage: Row
@@ -168,19 +168,19 @@ class Trace:
     scores: dict[str, Row] = field(default_factory=dict)
 
     def share(self, *columns: str) -> float:
-        """Part of the GPU time, in percent."""
+        """Percent of the GPU time."""
         parts = sum(float(self.coverage[column] or 0) for column in columns)
         return 100 * parts / float(self.coverage["time_ns"])
 
     @property
     def is_of_training(self) -> bool:
-        """Whether it has backward passes, and shapes at least for half of the time."""
+        """Whether it has backward passes, and shapes for at least half of the time."""
         reported = self.share("model", "roofline")
         return bool(self.coverage["is_training"]) and self.share("no_shape") < reported
 
 
 def files(path: Path) -> list[Path]:
-    """A trace, and the execution graph of the same rank, if there is one."""
+    """A trace, and the execution graph of its rank if there is one."""
     if "dlrm8" in path.parts:
         rank = path.name.removeprefix("worker").partition(".")[0]
         return [path, CORPUS / f"param/dlrm8/et/dlrm_eg_{rank}.json.gz"]
@@ -189,7 +189,7 @@ def files(path: Path) -> list[Path]:
 
 
 def staged(path: Path) -> Path:
-    """A database of a trace up to the layer staging, unless it is there."""
+    """A trace's database up to staging, created if it is not there."""
     kept = [r.statement for r in catalog.declared() if r.layer in ("raw", "staging")]
     digest = hashlib.sha256("".join(kept).encode() + path.read_bytes())
     for source in sorted((Path(tracedb.__file__).parent / "ingest").rglob("*.py")):
@@ -207,10 +207,10 @@ def staged(path: Path) -> Path:
 
 
 class Predicted:
-    """A trace of which the GPU work is predicted, and no more is computed."""
+    """A trace with predicted GPU work and nothing computed beyond that."""
 
     def __init__(self, path: Path) -> None:
-        """Compute what kernel times follow from."""
+        """Compute the inputs of kernel times."""
         self.name = str(path.relative_to(CORPUS)).removesuffix(".gz")
         self.name = self.name.removesuffix(".json")
         tell(self.name)
@@ -249,14 +249,14 @@ class Predicted:
                 self.connection.execute(f"INSERT INTO {one.full_name} {one.query}")
 
     def lessons(self) -> pl.DataFrame:
-        """What the trace teaches others."""
+        """What other traces can learn from this one."""
         taught: pl.DataFrame = self.connection.sql(calibration.LESSONS).pl()
         return taught
 
     def score(
         self, way: str, column: str = "predicted_ns", served: str = TAUGHT_BY
     ) -> Row:
-        """How well the trace is predicted in a way (`WAYS`)."""
+        """The score of the trace in a way (`WAYS`)."""
         sample = catalog.find("prediction.kernel_sample")
         self.connection.execute(
             f"CREATE OR REPLACE VIEW {sample.full_name} AS "
@@ -269,7 +269,7 @@ class Predicted:
         return row
 
     def trace(self, lessons: pl.DataFrame) -> Iterator[Trace]:
-        """What is known of it; nothing where it has no GPU work."""
+        """Results for a trace; None without GPU work."""
         for coverage in rows_of(self.connection, COVERAGE):
             found = Trace(self.name, coverage)
             if found.share("model", "roofline"):
@@ -287,7 +287,7 @@ class Predicted:
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, query: str) -> list[Row]:
-    """The rows of a query, each by the names of its columns."""
+    """The rows of a query as dictionaries."""
     return list(connection.sql(query).pl().iter_rows(named=True))
 
 
@@ -298,7 +298,7 @@ def page(found: Sequence[Trace]) -> str:
 
 
 def said(found: Sequence[Trace]) -> str:
-    """The coverage of training traces in a sentence."""
+    """Coverage of training traces, in a sentence."""
     shares = {t.name: t.share("model", "roofline") for t in found if t.is_of_training}
     least = min(shares, key=lambda name: shares[name])
     return SAID.format(
@@ -312,7 +312,7 @@ def said(found: Sequence[Trace]) -> str:
 
 
 def coverage_table(found: Iterable[Trace]) -> list[str]:
-    """How the GPU time of each trace divides."""
+    """Coverage of each trace's GPU time."""
     head = ["trace", "GPU", "training", "by model, %", "by roofline, %"]
     head += ["launched before, %", "no op, %", "no shapes, %", "unknown op, %"]
     cells = [
@@ -328,7 +328,7 @@ def coverage_table(found: Iterable[Trace]) -> list[str]:
 
 
 def taught_tables(found: Sequence[Trace]) -> Iterator[str]:
-    """How far each trace is off in each way, and what is most."""
+    """Errors of each trace in each way, and their largest part."""
     yield TAUGHT.format(least=LEAST_PROBLEMS)
     scored = [t for t in found if t.scores]
     scored = [t for t in scored if t.scores["alone"]["problems"] >= LEAST_PROBLEMS]
@@ -374,7 +374,7 @@ def _worst(row: Row) -> str:
 
 
 def error_tables(found: Sequence[Trace]) -> Iterator[str]:
-    """Errors by family, of the roofline and of models where they were applied."""
+    """Errors by family, of the roofline, and of models where they apply."""
     yield ERRORS.format(least=LEAST_PROBLEMS)
     families: dict[tuple[str, str], list[Row]] = {}
     for trace in found:

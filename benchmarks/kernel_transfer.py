@@ -90,14 +90,14 @@ class Scored:
 
     group: Group
     others: tuple[str, ...]
-    """By what it was predicted: harnesses, or hardware."""
+    """Harnesses or hardware that it was predicted from."""
     scores: Mapping[str, Scores]
     off: Mapping[str, float]
     """Mean errors of the logarithm."""
     is_by_models: bool = True
-    """Whether models serve, as other hardware has it."""
+    """Whether models replace the roofline, according to other hardware."""
     is_near: bool = False
-    """Whether a twin was measured."""
+    """Whether near-identical hardware was measured."""
 
 
 def scored(
@@ -105,7 +105,7 @@ def scored(
     others: Iterable[str],
     ways: Mapping[str, tuple[Floats, Floats, Floats]],
 ) -> Scored:
-    """The scores of times, each with its band."""
+    """Scores of times, with bands."""
     measured = group.rows.time_ns
     return Scored(
         group,
@@ -118,7 +118,7 @@ def scored(
 def campaigns(
     groups: Sequence[Group], predictors: Mapping[Key, Predictor]
 ) -> Iterator[Scored]:
-    """Each campaign by the models of the others on its GPU."""
+    """Each campaign, predicted by models of the others on its GPU."""
     known = [group for group in groups if group.key in predictors]
     comparisons = compared(known, predictors)
     for group in groups:
@@ -144,7 +144,7 @@ def campaigns(
 def hardware(
     groups: Sequence[Group], predictors: Mapping[Key, Predictor]
 ) -> Iterator[Scored]:
-    """Each GPU by the models of the nearest other ones."""
+    """Each GPU, predicted by models of the nearest others."""
     known = [g for g in groups if g.key in predictors and g.key.measured == "kernel"]
     held_out = HeldOut(known, predictors)
     for group in known:
@@ -173,12 +173,12 @@ def three(scores: Iterable[Scores]) -> str:
 
 
 def held(scores: Iterable[Scores]) -> str:
-    """The median part of the rows that lie in their band."""
+    """The median share of rows within their band."""
     return f"{100 * median(s.coverage_share or 0.0 for s in scores):.0f}"
 
 
 def by_family(found: Iterable[Scored]) -> Iterator[tuple[list[str], list[Scored]]]:
-    """Those of one family and type together, and of hardware with a twin or without."""
+    """Grouped by family and dtype, and by whether near hardware was measured."""
 
     def kind(one: Scored) -> tuple[str, str, str, str]:
         twin = "yes" if one.is_near else "no"
@@ -190,7 +190,7 @@ def by_family(found: Iterable[Scored]) -> Iterator[tuple[list[str], list[Scored]
 
 
 def campaign_rows(found: Sequence[Scored]) -> Iterator[list[str]]:
-    """A row for each family and harness that was left out."""
+    """A row per family and left-out harness."""
     for kind, part in by_family(found):
         yield [
             *kind[:3],
@@ -205,7 +205,7 @@ def campaign_rows(found: Sequence[Scored]) -> Iterator[list[str]]:
 def hardware_rows(
     found: Sequence[Scored], serving: Mapping[tuple[str, str], bool]
 ) -> Iterator[list[str]]:
-    """A row for each family and harness."""
+    """A row per family and harness."""
     for kind, part in by_family(found):
         yield [
             *kind,
@@ -220,7 +220,7 @@ def hardware_rows(
 
 
 def about_hardware(found: Sequence[Scored]) -> str:
-    """What choosing by other hardware is worth, each GPU with one vote."""
+    """The value of choosing by other hardware, with one vote per GPU."""
     names = sorted({(*kind_of(one), one.group.key.hardware) for one in found})
     ways = ("model", "usual", "chosen", "best", "held")
     means: dict[str, list[float]] = {way: [] for way in ways}
@@ -237,7 +237,7 @@ def about_hardware(found: Sequence[Scored]) -> str:
 
 
 def kind_of(one: Scored) -> tuple[str, str]:
-    """Family and type."""
+    """Family and dtype."""
     return one.group.key.family, one.group.key.dtype
 
 
@@ -293,7 +293,7 @@ def main() -> None:
 
 
 def some(rows: Rows) -> Rows:
-    """As many as are needed, at random."""
+    """A random sample of the required size."""
     chosen = np.random.default_rng(SEED).permutation(len(rows))[:MOST_ROWS]
     return rows.take(np.sort(chosen))
 

@@ -42,7 +42,7 @@ CODE = Path(models_of.__file__).parent
 MEMORY_BOUND = ("elementwise", "embedding", "normalisation", "softmax", "reduction")
 BULK = 100_000
 ASIDE = ("__init__", "describe", "model", "models", "store", "train")
-"""Modules that have no part in a score."""
+"""Modules that do not affect scores."""
 PREDICTORS = ("model", "roofline", "datasheet", "mlp")
 
 
@@ -50,9 +50,9 @@ PREDICTORS = ("model", "roofline", "datasheet", "mlp")
 
 
 def evaluated(path: Path, *, is_cached: bool) -> pl.DataFrame | None:
-    """The scores of one file, from the cache where nothing has changed.
+    """Scores of one file, cached until something changes.
 
-    With `is_cached`, None where some are not there.
+    With `is_cached`, None if some are missing from the cache.
     """
     parts = [(part, kept_at(path, part)) for part in parts_of([path])]
     if is_cached and not all(kept.exists() for _, kept in parts):
@@ -66,14 +66,14 @@ def evaluated(path: Path, *, is_cached: bool) -> pl.DataFrame | None:
 
 
 def kept_at(path: Path, part: Part) -> Path:
-    """Where the scores of a part of a file lie in the cache."""
+    """The cache file of a part's scores."""
     digest = hashlib.sha256(part.digest().encode() + code(part.families))
     name = f"kernels-{path.name.partition('.')[0]}-{digest.hexdigest()[:16]}.parquet"
     return cache() / name
 
 
 def code(families: Iterable[str]) -> bytes:
-    """What scores of some families depend on: all but what other families have."""
+    """The code that scores of families depend on: all except other families' code."""
     wanted = [CODE / "families" / f"{family}.py" for family in families]
     for module in wanted:
         wanted += [path for path in _imported(module) if path not in wanted]
@@ -84,20 +84,20 @@ def code(families: Iterable[str]) -> bytes:
 
 
 def _imported(module: Path) -> list[Path]:
-    """What a module imports of its own folder."""
+    """Modules of the same folder that a module imports."""
     lines = re.findall(r"(?m)^from \.(\w*) import (.+)$", module.read_text())
     names = [name for own, names in lines for name in (own or names).split(", ")]
     return [path for name in names if (path := module.with_stem(name)).exists()]
 
 
 def data_files() -> list[Path]:
-    """The files of the data, and of our own measurements."""
+    """The data files, and tracedb's own measurements."""
     files = [*sorted(DATA.glob("*.csv*")), *sorted(OWN.glob("*.parquet"))]
     return [path for path in files if path.name != "neusight_devices.csv"]
 
 
 def speed(models: kernels.Models) -> list[list[str]]:
-    """Shapes per CPU second, of several families, all different."""
+    """Shapes per CPU second over several families, all different."""
     random = np.random.default_rng(SEED)
 
     def sizes(*names: str, least: int = 16, most: int = 8192) -> dict[str, object]:
@@ -174,12 +174,12 @@ def page(
 
 
 def _absent(names: list[str]) -> list[str]:
-    """A sentence on the files that were not evaluated."""
+    """A sentence about files that were not evaluated."""
     return [f"Not evaluated: {', '.join(names)}."] if names else []
 
 
 def _spaced(parts: Iterable[str]) -> Iterable[str]:
-    """A blank line around everything but between rows of a table."""
+    """Add blank lines around everything except rows of a table."""
     before = ""
     for part in parts:
         if before and not (part.startswith("|") and before.startswith("|")):
@@ -264,19 +264,19 @@ GOAL_SETS = (
     ("fp32 linear, P100 V100 T4 A100", ("gemm", "linear", "float32"), "shape", 6, 10),
     ("fp32 bmm, P100 V100 T4 A100", ("gemm", "bmm", "float32"), "shape", 7, 12),
 )
-"""Rows of the table of goals, but those of memory-bound ops and collectives."""
+"""Rows of the table of goals, except memory-bound ops and collectives."""
 
 CPU_FAMILIES = (
     *("gemm", "embedding", "embedding_backward"),
     *("embedding_bag", "embedding_bag_backward"),
 )
-"""Of our own measurements, those with a goal."""
+"""Those of tracedb's own measurements that have a goal."""
 _ASIDE = ("L40S", "P4", "A40", "CPU")
-"""Hardware that is reported beside: in no median of a goal."""
+"""Hardware that is listed, but not part of a goal's median."""
 
 
 def goals(scores: pl.DataFrame) -> list[str]:
-    """Each goal, what came out, and the same split by the network."""
+    """Each goal and result, with the network's result on the same split."""
     rows = []
     counted = scores.filter(~pl.col("hardware").is_in(_ASIDE))
     for what, (family, op, dtype), split, gmae, mape in GOAL_SETS:
@@ -320,7 +320,7 @@ def _goal_row(
     gmae: float | None = None,
     mape: float | None = None,
 ) -> list[list[str]]:
-    """One row, where the split was evaluated."""
+    """One row, if the split was evaluated."""
     if scores.is_empty():
         return []
     found = {name: _medians(scores, name) for name in PREDICTORS}
@@ -345,7 +345,7 @@ def _goal_row(
 
 
 def _medians(scores: pl.DataFrame, predictor: str) -> dict[str, float]:
-    """[%] Medians over the keys of one predictor."""
+    """[%] Medians over a predictor's keys."""
     chosen = scores.filter(pl.col("predictor") == predictor)
     names = ("gmae", "mape", "p90", "coverage")
     found = {}
@@ -381,12 +381,12 @@ def _three(found: dict[str, float]) -> str:
 
 
 def unseen(scores: pl.DataFrame) -> list[str]:
-    """A row for each family, op and source with more than one piece of hardware."""
+    """A row for each family, op and source with several kinds of hardware."""
     return _across(scores.filter(pl.col("split") == "hardware"), "held out in turn")
 
 
 def other_harness(scores: pl.DataFrame) -> list[str]:
-    """A row for each family, op and source that was measured in several ways."""
+    """A row for each family, op and source measured by several harnesses."""
     return _across(scores.filter(pl.col("split") == "campaign"), "on")
 
 
@@ -404,7 +404,7 @@ def _across(scores: pl.DataFrame, what: str) -> list[str]:
 
 
 def data_section() -> list[str]:
-    """The formats that are read, and what is dropped of these files."""
+    """Supported formats, and rows dropped from these files."""
     licences = [[name, *text.rsplit(", ", 1)] for name, text in LICENCES.items()]
     lines = ["Public data come from these projects on GitHub:"]
     lines += table(["source", "repository", "licence"], licences, left=3)
@@ -421,7 +421,7 @@ def data_section() -> list[str]:
 
 
 def train_all(*, is_cached: bool) -> dict[str, Any] | None:
-    """What it took to train on all files and to predict in bulk, cached as well."""
+    """Cost of training on all files and of bulk prediction (cached)."""
     digest = hashlib.sha256(code(FAMILIES)).hexdigest()[:16]
     kept = cache() / f"kernels-training-{digest}.json"
     if is_cached and not kept.exists():
@@ -450,7 +450,7 @@ def _trained(folder: Path) -> dict[str, Any]:
 
 
 def training_section(found: dict[str, Any] | None) -> list[str]:
-    """What training took, and how fast models predict."""
+    """Cost of training, and prediction speed."""
     if found is None:
         return ["Not measured."]
     sentence = (

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CASES = {20_000_000: "4GB"}
-"""Events, and the memory that may be used."""
+"""Events, and the memory limit."""
 MEMORY_BYTES, TIMEOUT_S = 16 * GB, 7200
 
 PAGE = """\
@@ -54,13 +54,13 @@ HEAD = ["events", "JSON MB", "allowed", "CPU s", "wall s", "peak MB", "database 
 
 @dataclass(frozen=True)
 class Large(Task):
-    """A trace to ingest, and the memory for it."""
+    """A trace to ingest, and its memory limit."""
 
     memory: str
 
 
 def load(task: Large) -> Iterator[Outcome]:
-    """Ingest into a database on disk; what comes out is its size in bytes."""
+    """Ingest into a database on disk; the result is its size in bytes."""
     import polars  # noqa: F401, ICN001 (imports are not measured)
 
     import tracedb
@@ -74,7 +74,7 @@ def load(task: Large) -> Iterator[Outcome]:
 
 
 def row(events: int, task: Large, outcome: Outcome) -> list[str]:
-    """What a trace took; of one that was too large, why."""
+    """The cost of a trace, or why it failed."""
     facts = [f"{events:,}", f"{task.path.stat().st_size / MB:,.0f}", task.memory]
     if outcome.failure:
         return [*facts, outcome.failure, "", "", ""]
@@ -88,7 +88,7 @@ def row(events: int, task: Large, outcome: Outcome) -> list[str]:
 
 
 def rows() -> Iterator[list[str]]:
-    """Make the traces, and measure one after another."""
+    """Create the traces, and measure them one after another."""
     for least, memory in CASES.items():
         path, events = scaled(CORPUS / CONTROL, least)
         task = Large(path, MEMORY_BYTES, memory)
@@ -98,7 +98,7 @@ def rows() -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Measure, and write the section; or be a process that ingests."""
+    """Measure and write the section, or work as a child process."""
     work_if_asked(Large, {"load": load})
     given = parser(__doc__).parse_args()
     about = filled(ABOUT, machine=machine(None))

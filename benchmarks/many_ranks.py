@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 TENSOR, STAGES = 8, 8
 STEPS = 10
 _KINDS = {9: 1, 19: 2}
-"""Of 20 collectives those that are not among tensor-parallel ranks."""
+"""Of 20 collectives, those not within a tensor-parallel group."""
 SLOW_SHARE = 1.3
 _PARTS = 1 << 20
-"""Numbers that each trace has, as `tracedb.lake.manifest.EVENTS`."""
+"""Ids reserved per trace, as in `tracedb.lake.manifest.EVENTS`."""
 
 
 def entry(
     number: int, run: tuple[str, int], rank: int, source: str, partition: str
 ) -> lake.Entry:
-    """What a manifest says of a trace of which a lake has but a few rows.
+    """A manifest entry for a trace of which the lake has few rows.
 
-    The run is given by its name and its number.
+    The run is given by its name and number.
     """
     return lake.Entry(
         *(number, *run, rank, "kineto"),
@@ -57,7 +57,7 @@ def entry(
 
 @dataclass(frozen=True)
 class ManyRanks:
-    """A job of so many ranks with so many collectives each, one of them slow."""
+    """A job with many ranks and collectives, one rank of which is slow."""
 
     ranks: int
     collectives: int
@@ -65,7 +65,7 @@ class ManyRanks:
     seed: int = 0
 
     def fill(self, connection: duckdb.DuckDBPyConnection) -> int:
-        """Make the tables that a lake keeps; return how long the job takes."""
+        """Fill the tables that a lake has; returns the duration of the job."""
         start, end, group, number = self._times()
         ranks, count = start.shape
         trace = np.repeat(np.arange(1, ranks + 1), count)
@@ -95,7 +95,7 @@ class ManyRanks:
         return int(end.max())
 
     def write(self, root: Path) -> None:
-        """Make a lake that has what it keeps of each rank for questions alone."""
+        """Write a lake with only those rows per rank that questions need."""
         manifest = lake.Manifest(root)
         manifest.make()
         with duckdb.connect() as connection, tracedb.open() as empty:
@@ -115,7 +115,7 @@ class ManyRanks:
             manifest.commit(entry(trace, ("job", 1), trace - 1, source, folder))
 
     def _times(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-        """Begin, end, group and number of each collective of each rank."""
+        """Begin, end, group and number of each collective on each rank."""
         random = np.random.default_rng(self.seed)
         shape = (self.ranks, self.collectives)
         segment = random.integers(90_000, 110_000, shape)
@@ -139,7 +139,7 @@ class ManyRanks:
 
     @staticmethod
     def _groups(rank: Numbers) -> list[tuple[Numbers, int]]:
-        """Groups of ranks, of tensors, stages, data; and where they count from."""
+        """Groups of ranks (tensor, pipeline, data), and where their numbers start."""
         tensor, stage = rank % TENSOR, rank // TENSOR % STAGES
         replica = rank // (TENSOR * STAGES)
         found, offset = [], 0
@@ -153,7 +153,7 @@ class ManyRanks:
         return found
 
     def _steps(self, start: Numbers, end: Numbers, node: Numbers) -> pl.DataFrame:
-        """Steps of as many collectives each, that end with the last of them."""
+        """Steps of equally many collectives, each ending with its last one."""
         last = np.linspace(0, self.collectives, STEPS + 1).astype(np.int64)[1:] - 1
         begins = np.concatenate([start[:, :1] * 0, end[:, last[:-1]]], axis=1)
         trace = np.repeat(np.arange(1, self.ranks + 1), STEPS)
@@ -173,7 +173,7 @@ class ManyRanks:
 def _write(
     connection: duckdb.DuckDBPyConnection, root: Path, first: int, types: dict[str, str]
 ) -> None:
-    """Write the files of some ranks, each to a folder of its number."""
+    """Write the files of some ranks, each into a folder of its number."""
     connection.execute(
         f"COPY ({_FILES.format(first=first, last=first + _AT_ONCE - 1, **types)}) "
         f"TO '{root}' (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (trace), "

@@ -61,13 +61,13 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class Many(Task):
-    """A database, and how many scenarios it is asked for."""
+    """A database, and the number of scenarios."""
 
     count: int
 
 
 def evaluate(task: Many) -> Iterator[Outcome]:
-    """Ask all scenarios of a database at once."""
+    """Evaluate all scenarios of a database together."""
     import tracedb
 
     edits = [
@@ -87,7 +87,7 @@ def evaluate(task: Many) -> Iterator[Outcome]:
 
 
 def section(given: argparse.Namespace) -> str:
-    """Measure all counts, and put them into a table."""
+    """Measure each number of scenarios, and make a table."""
     import tracedb
 
     limits = bounds(given)
@@ -112,7 +112,7 @@ def section(given: argparse.Namespace) -> str:
 
 
 def main() -> None:
-    """Measure, and write the section; or be a process that works."""
+    """Measure and write the section, or work as a child process."""
     work_if_asked(Many, {"evaluate": evaluate})
     asked = parser(__doc__)
     say = asked.add_argument

@@ -35,11 +35,11 @@ MB, GB = 10**6, 10**9
 CONTROL = "hta/trace_diff_control.json.gz"
 
 
-# One measurement: a process that works, and this one, which watches its memory.
+# A measurement: a child process that works, and this process, which watches its memory.
 
 
 class Clock:
-    """Takes the time of a `with` block, that of processes it waited for included."""
+    """Measures a `with` block, including child processes that it waited for."""
 
     cpu_s = wall_s = 0.0
 
@@ -60,59 +60,59 @@ def _cpu_seconds() -> float:
 
 
 class NotThereError(Exception):
-    """What is to be measured does not exist in this version."""
+    """The measured feature does not exist in this version."""
 
 
 class Outcome(NamedTuple):
-    """What one piece of work took; with a failure, nothing else is known."""
+    """Cost of a piece of work; after a failure, only the reason."""
 
     cpu_s: float = 0.0
     wall_s: float = 0.0
     peak_bytes: int = 0
     result: int = 0
-    """What came out, so that it can be compared: events, nanoseconds."""
+    """The result, for comparison: events, nanoseconds."""
     part: str = ""
-    """Which piece, where a process does several."""
+    """Which piece, if a process does several."""
     failure: str = ""
 
     @classmethod
     def of(cls, clock: Clock, result: int = 0, part: str = "") -> Outcome:
-        """What was done since the process began, or since the last piece of it."""
+        """The cost since the process, or its last piece of work, began."""
         peak_bytes = _peak_bytes()
-        # From here on the kernel looks for the highest memory anew.
+        # Reset the kernel's peak of resident memory.
         Path("/proc/self/clear_refs").write_text("5")
         return cls(clock.cpu_s, clock.wall_s, peak_bytes, result, part)
 
 
 class Bounds(NamedTuple):
-    """What a process may use."""
+    """Resource limits of a process."""
 
     memory_bytes: int
     timeout_s: float
 
 
 def add_bounds(parser: argparse.ArgumentParser, memory: float = 12) -> None:
-    """Let the command line say what a process may use."""
+    """Add options for resource limits."""
     say = parser.add_argument
     say("--memory", type=float, default=memory, help="GB that a process may use")
     say("--timeout", type=float, default=900, help="seconds that a process may take")
 
 
 def bounds(given: argparse.Namespace) -> Bounds:
-    """What the command line says a process may use."""
+    """The resource limits given on the command line."""
     return Bounds(int(given.memory * GB), given.timeout)
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a process works on; a program adds what its own processes need."""
+    """A child's task; programs subclass it for their own needs."""
 
     path: Path
     memory_bytes: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a task as `dump` writes it."""
+        """Parse a task written by `dump`."""
         kinds = get_type_hints(cls).values()
         found: list[Any] = json.loads(text)
         values = zip(kinds, found, strict=True)
@@ -134,7 +134,7 @@ _WORK = "--work"
 def work_if_asked(
     kind: type[SomeTask], tools: Mapping[str, Callable[[SomeTask], Iterable[Outcome]]]
 ) -> None:
-    """Be the process that works, and end, where `measure` started it as one."""
+    """Work and exit, if `measure` started this process as a child."""
     if sys.argv[1:2] != [_WORK]:
         return
     tool, text = sys.argv[2:]
@@ -145,7 +145,7 @@ def work_if_asked(
 def _outcomes(
     work: Callable[[SomeTask], Iterable[Outcome]], task: SomeTask
 ) -> list[Outcome]:
-    """What it took, or why it cannot be done."""
+    """The cost of the work, or why it failed."""
     try:
         return list(work(task))
     except Exception as error:  # noqa: BLE001 (a peer may raise anything)
@@ -155,7 +155,7 @@ def _outcomes(
 def ingest_until(
     layer: str, connection: duckdb.DuckDBPyConnection, *paths: Path
 ) -> None:
-    """Ingest files, and compute the layers up to this one."""
+    """Ingest files and compute the layers up to this one."""
     from tracedb.ingest import ingest
 
     ingest(
@@ -176,7 +176,7 @@ def _peak_bytes() -> int:
 
 
 def _reason(error: Exception, memory_bytes: int) -> str:
-    """What went wrong, in a line without the paths of this machine."""
+    """The error in one line, without paths of this machine."""
     if isinstance(error, NotThereError):
         return str(error)
     kind = type(error).__name__
@@ -197,8 +197,8 @@ def measure(
     timeout_s: float,
     python: Path = Path(sys.executable),
 ) -> list[Outcome]:
-    """Let a process work on its own, which is ended when it takes too much."""
-    # Neither the environment nor the user's packages have a part in it.
+    """Run a task in a child process, which is killed if it exceeds its limits."""
+    # Isolated from environment variables and user packages.
     command = [str(python), "-sE", program, _WORK, tool, task.dump()]
     bounds = Bounds(task.memory_bytes, timeout_s)
     with tempfile.TemporaryFile() as out:
@@ -223,7 +223,7 @@ def measure(
 
 
 def _with_children(outcomes: list[Outcome], peak_bytes: int) -> Iterator[Outcome]:
-    """Let the piece with the highest memory have that of its children too."""
+    """Add the children's memory to the piece with the highest memory."""
     highest = max(outcome.peak_bytes for outcome in outcomes)
     for outcome in outcomes:
         if outcome.peak_bytes == highest:
@@ -233,7 +233,7 @@ def _with_children(outcomes: list[Outcome], peak_bytes: int) -> Iterator[Outcome
 
 
 def _watch(process: subprocess.Popen[bytes], bounds: Bounds) -> int:
-    """Wait for a process; return the most memory it had together with its children."""
+    """Wait for a process; returns its peak memory including children."""
     peak_bytes, started = 0, time.monotonic()
     while process.poll() is None:
         peak_bytes = max(peak_bytes, sum(map(_resident_bytes, _family(process.pid))))
@@ -265,7 +265,7 @@ def _text(path: Path) -> str:
 
 
 def medians(runs: Sequence[Outcome]) -> Outcome:
-    """The median of each figure of several runs of one piece of work."""
+    """The median of each figure over several runs of one piece of work."""
     cpu_s, wall_s, peak_bytes, results = zip(*(run[:4] for run in runs), strict=True)
     return runs[0]._replace(
         cpu_s=statistics.median(cpu_s),
@@ -276,7 +276,7 @@ def medians(runs: Sequence[Outcome]) -> Outcome:
 
 
 def tell(line: str) -> None:
-    """Say what goes on, beside the page."""
+    """Report progress on stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -284,21 +284,21 @@ def tell(line: str) -> None:
 
 
 def cache() -> Path:
-    """Return the folder of what takes long to make."""
+    """The folder for files that take long to create."""
     folder = CACHE / "tracedb-benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 class Scaled(NamedTuple):
-    """A trace that was repeated until it had so many events."""
+    """A trace repeated up to a number of events."""
 
     path: Path
     events: int
 
 
 def scaled(source: Path, events: int) -> Scaled:
-    """Scale a trace, unless the same was done before."""
+    """Scale a trace, unless it is cached."""
     digest = hashlib.sha256(source.read_bytes() + SCALE.read_bytes()).hexdigest()
     path = cache() / f"{source.name.partition('.')[0]}-{events}-{digest[:12]}.json"
     said = path.with_suffix(".txt")
@@ -318,24 +318,24 @@ def scaled(source: Path, events: int) -> Scaled:
 
 
 def is_wanted(title: str, wanted: Sequence[str]) -> bool:
-    """Whether a title has one of the words; without words every title is wanted."""
+    """Whether a title has one of the words; without words, every title matches."""
     return not wanted or any(word in title for word in wanted)
 
 
 def text_of(path: Path) -> bytes:
-    """Return the text of a trace file."""
+    """The text of a trace file."""
     stored = path.read_bytes()
     return gzip.decompress(stored) if path.suffix == ".gz" else stored
 
 
-# The environment of the peers, which are no dependencies of tracedb's.
+# The environment of the peers, which are not dependencies of tracedb.
 
-# HTA was made for pandas 2; with pandas 3 some traces end in a TypeError.
+# HTA targets pandas 2; with pandas 3, some traces raise a TypeError.
 PEERS = ("traceinsight", "pandas<3", "networkx", "orjson")
 
 
 def peers_python(*, install: bool) -> Path | None:
-    """The interpreter that has the peers; installed on demand, else None."""
+    """The peers' interpreter, installed on demand; None without it."""
     folder = cache() / "peers"
     done = folder / "installed"
     if not done.exists() and install:
@@ -348,7 +348,7 @@ def peers_python(*, install: bool) -> Path | None:
 
 
 def quietly(*command: str) -> str:
-    """Run a command that has to succeed, and return what it says."""
+    """Run a command that has to succeed, and return its output."""
     done = subprocess.run(  # noqa: S603 (our own program)
         command, check=True, text=True, capture_output=True
     )

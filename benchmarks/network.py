@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 TITLE = "## Over several nodes: measured collectives"
 _SHORT = 16 << 10
-"""[B] Messages of which time is latency."""
+"""[B] The time of smaller messages is latency."""
 _LONG = 16 << 20
-"""[B] Messages of which time is bandwidth."""
+"""[B] The time of larger messages is bandwidth."""
 _FEW = 10
-"""Messages that a layout needs to be shown: of some rows it is a size."""
+"""Messages that a layout needs to be listed."""
 _SHAPE = ("hardware", "family", "op", "dtype", "bytes", "ranks", "ranks_per_node")
 HOW = """\
 Public measurements of two clusters (Vidur's A100, apex_plus' V100 with PCIe). For each,
@@ -47,18 +47,18 @@ without a network, as before.
 
 @dataclass(frozen=True)
 class Cluster:
-    """Measured collectives of several nodes, and what sends tell of the network."""
+    """Measured collectives across nodes, and the network as measured by sends."""
 
     name: str
     rows: pl.DataFrame
     bytes_per_second: float
     latency_ns: float
     is_shared: bool
-    """Whether a node's GPUs share a port, else each has its own."""
+    """Whether the GPUs of a node share a port, or each has its own."""
 
     @classmethod
     def of(cls, name: str, rows: pl.DataFrame) -> Cluster:
-        """Take all of a cluster but its sends, from which the network is known."""
+        """All rows of a cluster except sends, which give the network."""
         over = rows.filter(pl.col("ranks_per_node") < pl.col("ranks"))
         is_send = (pl.col("op") == "send_recv") & (pl.col("ranks_per_node") == 1)
         sends = over.filter(is_send)
@@ -90,7 +90,7 @@ class Cluster:
         return pl.concat(parts).sort("row")["ns"]
 
     def errors(self) -> pl.DataFrame:
-        """The logarithms of predicted over measured."""
+        """Logarithms of predicted over measured."""
         measured = self.rows["time_ns"].log()
         return self.rows.with_columns(
             error=self.predicted(with_network=True).log() - measured,
@@ -99,7 +99,7 @@ class Cluster:
 
 
 def clusters(paths: list[Path]) -> Iterator[Cluster]:
-    """All clusters of some files that have several nodes, and sends between them."""
+    """Clusters in these files with several nodes, and sends between them."""
     rows = read_measurements(paths).frame
     rows = rows.filter(pl.col("family") == "collective", pl.col("bytes") >= 1)
     for (device, _), own in rows.group_by("device", "software", maintain_order=True):
@@ -148,7 +148,7 @@ def section(found: list[Cluster]) -> str:
 
 
 def gmae_share(logs: np.ndarray) -> float:
-    """Geometric mean of errors without signs, as `prediction.gmae_share`."""
+    """Geometric mean of unsigned errors, as `prediction.gmae_share`."""
     shares = np.maximum(np.abs(np.expm1(logs)), 1e-4)
     return float(np.exp(np.log(shares).mean()))
 

@@ -117,19 +117,19 @@ WHERE method = '{METHOD}'
 
 
 def edges(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
-    """Return source, target and weight of each edge of the one trace there is."""
+    """Source, target and weight of each edge of the only trace."""
     found: pl.DataFrame = connection.sql(_EDGES).pl()
     return found
 
 
 def simulated_end_ns(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return when the last span or work ends in tracedb's simulation."""
+    """When the last span or GPU op ends in tracedb's simulation."""
     [(end_ns,)] = connection.execute(_SIMULATED_END).fetchall()
     return int(end_ns)
 
 
 def longest_path_ns(path: Path, building: Clock, searching: Clock) -> int:
-    """Let networkx find the longest path of edges that lie in a file of numpy's."""
+    """Let networkx find the longest path, from edges in a NumPy file."""
     networkx, numpy = import_module("networkx"), import_module("numpy")
     rows = numpy.load(path).tolist()
     with building:

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 HEADING = "# Benchmarks"
 WIDTH = 88
-"""Columns of a page's lines."""
+"""Line width of pages."""
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:
-    """A command line that is described by a program's docstring, with `--write`."""
+    """A command line described by a program's docstring, with `--write`."""
     given = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
     given.add_argument("--write", type=Path, metavar="PAGE", help="else stdout has it")
     return given
 
 
 def publish(text: str, page: Path | None) -> None:
-    """Write a whole page where it is wanted; otherwise print it."""
+    """Write a whole page, or print it."""
     if page is None:
         print(text, end="")
     else:
@@ -42,7 +42,7 @@ def publish(text: str, page: Path | None) -> None:
 
 
 def publish_section(text: str, page: Path | None) -> None:
-    """Write a section into a page, and leave the others alone; otherwise print it."""
+    """Replace a section of a page, leaving the others as they are, or print it."""
     before = page.read_text() if page and page.exists() else ""
     publish(replace_section(before, text) if page else text, page)
 
@@ -62,13 +62,13 @@ def middle_of(runs: int) -> str:
 
 
 def written_by() -> str:
-    """How to write the page again."""
+    """The command that writes the page."""
     program = Path(sys.argv[0]).name
     return f"Written by\n\n```\npython benchmarks/{program} {words()}\n```"
 
 
 def machine(peers: Path | None) -> str:
-    """What was measured on: the processor, memory and versions."""
+    """The machine that was measured on: processor, memory, versions."""
     processor = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     facts = [
@@ -88,7 +88,7 @@ def machine(peers: Path | None) -> str:
 
 
 def words() -> str:
-    """The words of the command line, without folders of this machine."""
+    """The command line, without folders of this machine."""
     shown = (Path(w).name if Path(w).is_absolute() else w for w in sys.argv[1:])
     return shlex.join(shown)
 
@@ -100,7 +100,7 @@ def table(
     left: int = 1,
     texts: Container[str] = (),
 ) -> list[str]:
-    """A Markdown table, its first columns and those of texts aligned to the left."""
+    """A Markdown table; the first columns and text are left-aligned."""
     rule = [
         "---" if at < left or name in texts else "---:" for at, name in enumerate(head)
     ]
@@ -108,19 +108,19 @@ def table(
 
 
 def ratio(dividend: float, divisor: float) -> str:
-    """How many times as much, with two digits that say something."""
+    """A factor, with two significant digits."""
     value = dividend / divisor
     return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
 
 
 def goal(text: str, measured: float, bound: float) -> list[str]:
-    """What was aimed at, and whether it came out: a row of a table."""
+    """A table row with a goal and whether it was met."""
     met = "yes" if measured <= bound else "no"
     return [text, f"{bound:,.2f}", f"{measured:,.2f}", met]
 
 
 def goal_table(rows: list[list[str]]) -> str:
-    """The goals of some traces; nothing where there are none."""
+    """The goals of some traces; empty if there are none."""
     head = ["trace", "goal", "bound", "measured", "met"]
     return "\n".join(["### Goals\n", *table(head, rows, left=2), ""]) if rows else ""
 

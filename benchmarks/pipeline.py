@@ -36,7 +36,7 @@ def measure(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def ingest(file: Path) -> None:
-    """Ingest a file into a fresh database on disk, and ask for the step times."""
+    """Ingest a file into a new database on disk, and query the step times."""
     with (
         tempfile.TemporaryDirectory() as folder,
         tracedb.open(Path(folder) / "run.duckdb") as database,
@@ -46,7 +46,7 @@ def ingest(file: Path) -> None:
 
 
 def main() -> None:
-    """Print a line a size."""
+    """Print a line per size."""
     print("  events   MB  json CPU s  tracedb CPU s  ratio  tracedb wall s")
     for steps in STEPS:
         with tempfile.TemporaryDirectory() as folder:

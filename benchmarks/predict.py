@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
     Awaited = list[tuple[int, int]]
-    """Work, by number, and the delay after it."""
+    """GPU work, by number, and the delay after it."""
     Launch = tuple[int, int, int, int, Awaited]
-    """Of work: stream, duration, delays after launch and stream, and what it awaits."""
+    """A launch: stream, duration, delays after launch and stream, awaited work."""
 
 SIZES = (
     (10_000, 10),
@@ -70,12 +70,12 @@ SIZES = (
 )
 QUICK = ((10_000, 10), (10_000, 1_000))
 HISTORY = 8
-"""Ends of a stream that the naive query remembers."""
+"""Previous ends per stream that the naive query keeps."""
 MANY = 100
-"""Scenarios that are evaluated at once, of jobs of `MANY_EVENTS`."""
+"""Scenarios evaluated together, for jobs of `MANY_EVENTS`."""
 MANY_EVENTS = 10_000
 PLACES = ("simulation.gpu_placement",)
-"""What is computed once per trace, for all scenarios: where work is launched from."""
+"""Computed once per trace for all scenarios: where work is launched."""
 DURATIONS = ("prediction.host_time", "prediction.gpu_time")
 RELATIONS = (
     "simulation.host_offset",
@@ -85,7 +85,7 @@ RELATIONS = (
 )
 
 SLOWER = 0.001
-"""Each scenario's host takes this much longer than that of the one before."""
+"""Relative slowdown of the host from each scenario to the next."""
 ENDS = """
 SELECT sum(end_ns)::BIGINT
 FROM (
@@ -98,8 +98,8 @@ FROM (
     GROUP BY variant_id
 )
 """
-# The least that an answer with a row per node takes in SQL: the nodes in the order of
-# their lanes, a sum over them, and what comes out stored.
+# The minimum that an answer per node takes in SQL: nodes sorted by lane, a running sum,
+# and a stored result.
 FLOOR = """
 CREATE TABLE node AS
 SELECT
@@ -150,7 +150,7 @@ INNER JOIN numbered USING (gpu_op_id)
 WHERE method = 'replay'
 ORDER BY number
 """
-# All work that a span of host time, or work, waits for, and the delay after it.
+# All GPU work that a host span or GPU op waits for, and the delay after it.
 RETURNS = """
 SELECT time.position - 1 AS waiting, work.number AS awaited, delay_ns
 FROM prediction.host_time AS time
@@ -172,8 +172,8 @@ WHERE method = 'replay' AND time.awaited_gpu_op_id IS NOT NULL
 ORDER BY waiting, awaited
 """
 
-# One row a span of host time: the host's time, and the last ends of each stream, the
-# latest first. What is awaited is one of these, found by how many came after it.
+# One row per host span: the host's time, and the last ends of each stream, latest
+# first. What is awaited is one of these, found by counting the launches after it.
 NAIVE_INPUT = """
 CREATE TEMP TABLE node AS
 SELECT
@@ -265,19 +265,19 @@ FROM (
 """
 
 
-# What is measured, each in a process of its own.
+# The measured work, each in a process of its own.
 
 
 @dataclass(frozen=True)
 class Job(Task):
-    """A trace, how often it is evaluated, and what one process leaves to the next."""
+    """A trace, the number of evaluations, and files passed between processes."""
 
     scenarios: int
     folder: Path
 
     @property
     def database(self) -> Path:
-        """The job up to what the simulation reads."""
+        """The job's database, with all that the simulation reads."""
         return self.folder / "job.duckdb"
 
     @property
@@ -287,7 +287,7 @@ class Job(Task):
 
 
 def ingest(task: Job) -> Iterator[Outcome]:
-    """Make what all others read."""
+    """Create the input of all others."""
     import numpy as np
 
     import tracedb
@@ -302,7 +302,7 @@ def ingest(task: Job) -> Iterator[Outcome]:
             pass
         connection.execute(WORK)
         launched = connection.sql(LAUNCHED).fetchnumpy()
-        # Which spans an edit of the host changes: idle time is none of them.
+        # Host spans that an edit of the host changes; idle time is not among them.
         with beside(connection, ["replay"], edits(replace(task, scenarios=2))) as given:
             edited, _ = given
             for _ in catalog.compute(edited, [1], DURATIONS):
@@ -337,7 +337,7 @@ def query(task: Job) -> Iterator[Outcome]:
 
 
 def floor(task: Job) -> Iterator[Outcome]:
-    """One order of the nodes, one sum over them, and one table."""
+    """One sort of the nodes, one sum, and one table."""
     from tracedb.duck import one_thread
 
     with timed(task) as connection:
@@ -349,7 +349,7 @@ def floor(task: Job) -> Iterator[Outcome]:
 
 @contextmanager
 def timed(task: Job) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection on which it is known how long everything lasts in each scenario."""
+    """A connection with the durations of all nodes in each scenario."""
     import tracedb
     from tracedb import catalog
     from tracedb.simulation import beside
@@ -364,7 +364,7 @@ def timed(task: Job) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def edits(task: Job) -> list[Edit]:
-    """The scenarios after the first, which is the baseline."""
+    """The scenarios after the baseline."""
     from tracedb import Edit
 
     return [
@@ -374,7 +374,7 @@ def edits(task: Job) -> list[Edit]:
 
 
 def naive(task: Job) -> Iterator[Outcome]:
-    """A recursive query that goes from row to row."""
+    """A recursive query that goes row by row."""
     import duckdb
     import pyarrow as pa
 
@@ -404,7 +404,7 @@ def naive(task: Job) -> Iterator[Outcome]:
 
 
 def later(arrays: dict[str, Numbers]) -> dict[str, Numbers]:
-    """How much work of its stream was launched between what is awaited and the wait."""
+    """How many launches on the stream lie between the awaited work and the wait."""
     import numpy as np
 
     streams, spans = arrays["work_stream"], arrays["work_span"]
@@ -432,7 +432,7 @@ def later(arrays: dict[str, Numbers]) -> dict[str, Numbers]:
 
 
 def host_times(arrays: dict[str, Numbers], count: int) -> list[Numbers]:
-    """How long each span of host time lasts in each scenario."""
+    """The duration of each host span in each scenario."""
     import numpy as np
 
     usual, is_overhead = arrays["span_predicted_ns"], arrays["span_is_overhead"]
@@ -460,7 +460,7 @@ def loop(task: Job) -> Iterator[Outcome]:
 
 
 def awaits_of(arrays: dict[str, Numbers], part: str, count: int) -> list[Awaited]:
-    """What each of `count` nodes waits for, and the delays after that."""
+    """What each of `count` nodes waits for, and the delays after it."""
     found: list[Awaited] = [[] for _ in range(count)]
     names = ("waiting", "awaited", "delay_ns")
     columns = [arrays[f"{part}_{name}"].tolist() for name in names]
@@ -503,34 +503,34 @@ def vectorised(task: Job) -> Iterator[Outcome]:
 
 
 class Structure(NamedTuple):
-    """A job cut into segments, whatever its times; its work lies stream by stream."""
+    """A job divided into segments, independent of times; GPU work by stream."""
 
     waits: Numbers
-    """Spans of host time that wait."""
+    """Host spans that wait."""
     begins: Numbers
-    """The span that each host segment begins with."""
+    """The first span of each host segment."""
     launching: Numbers
-    """The span that each GPU op is launched in."""
+    """The span in which each GPU op is launched."""
     launching_begins: Numbers
-    """The span that this one's segment begins with."""
+    """The first span of that span's segment."""
     number: Numbers
     """The segment of each GPU op."""
     first: Numbers
-    """The first work of each segment."""
+    """The first GPU op of each segment."""
     times: Numbers
-    """What each GPU op takes."""
+    """The duration of each GPU op."""
     steps: Numbers
-    """That, and the delay behind the work before it in its segment."""
+    """The same plus the delay after the previous GPU op of the segment."""
     delays: Numbers
-    """The delay of each GPU op behind its launch."""
+    """The delay of each GPU op after its launch."""
     needed: Numbers
-    """Work whose end something waits for: the last of segments, what is awaited."""
+    """GPU work whose end is needed: the last of each segment, and awaited work."""
     needed_in: list[tuple[int, int]]
-    """Segments of the stream and of the host that these are in."""
+    """The stream and host segments that contain these."""
     awaited: list[Awaited]
-    """What each wait of the host awaits, of these, and the delays then."""
+    """For each host wait: the awaited GPU work, as index into these, and the delays."""
     segments: list[tuple[int, int, int, int, Awaited, int]]
-    """Segments as launched: number, host's, stream, delay, awaited, last."""
+    """Segments in launch order: number, host segment, stream, delay, awaited, last."""
 
 
 def structure(arrays: dict[str, Numbers]) -> Structure:
@@ -587,7 +587,7 @@ def structure(arrays: dict[str, Numbers]) -> Structure:
 
 
 def segmented(job: Structure, times: Numbers) -> int:
-    """When the job ends: closed forms within segments, then a loop over these."""
+    """When the job ends: closed forms within segments, and a loop over segments."""
     import numpy as np
 
     before = np.append(0, np.cumsum(times))
@@ -615,7 +615,7 @@ def _joined(
     lasting: list[int],
     rest: int,
 ) -> int:
-    """Let the segments begin one after another, in the order of their launches."""
+    """Place the segments one after another, in launch order."""
     begins = [0] * len(job.first)
     hosts, free = [0], [-(10**9)] * 64
     end = 0
@@ -671,19 +671,19 @@ NAMES = {
 
 
 class Results(NamedTuple):
-    """What came out for a job, by tool."""
+    """Results for a job, by tool."""
 
     title: str
     nodes: int
     found: dict[str, Outcome]
 
     def ratio(self, tool: str, other: str) -> float:
-        """How many times as much CPU time one takes as another."""
+        """The ratio of two tools' CPU times."""
         return self.found[tool].cpu_s / self.found[other].cpu_s
 
 
 def measured(events: int, waits: int, count: int, given: argparse.Namespace) -> Results:
-    """Let all tools work on a job, and hold their ends against each other."""
+    """Run all tools on a job, and compare their results."""
     trace = generated(events, waits)
     title = f"{events:,} events, {waits:,} waits"
     title += f", {count} scenarios" if count > 1 else ""
@@ -764,7 +764,7 @@ def section(jobs: list[Results], given: argparse.Namespace) -> str:
 
 
 def goals(job: Results) -> Iterator[list[str]]:
-    """What was aimed at for a job."""
+    """The goals for a job."""
     loop_share = job.ratio("query", "loop")
     text = "the query: CPU s over those of the loop"
     yield [job.title, *goal(text, loop_share, 4)]
@@ -786,7 +786,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure, and write the section; or be a process that works."""
+    """Measure and write the section, or work as a child process."""
     work_if_asked(Job, TOOLS)
     given = arguments()
     sizes = [(*size, 1) for size in (QUICK if given.quick else SIZES)]

@@ -43,9 +43,9 @@ TRACES = (
     "tracelens/mi300/gaunernst_bert-small-uncased__1016001.json.gz",
     "tracelens/normalization_layer_test.json.gz",
 )
-"""Those of the corpus with ops and calls as PyTorch has recorded them since 1.13."""
+"""Corpus traces with ops and calls as recorded by PyTorch 1.13 and later."""
 HELD_OUT = tuple(f"param/dlrm8/kineto/worker{n}.pt.trace.json.gz" for n in (0, 1, 2, 5))
-"""What estimates of graphs are held against (`estimate_graph.py`): never learnt of."""
+"""Ground truth of graph estimates (`estimate_graph.py`): never learnt from."""
 
 _ASSUMED = {
     "wait": 2_000,
@@ -57,11 +57,11 @@ _ASSUMED = {
 _KINDS = ("autograd", "launching", "function", "op", "other")
 _LAUNCHING = 0.5
 _GENERATED = ("triton_", "CompiledF", "Torch-Compiled", "## Call")
-"""What a compiler names for one program alone."""
+"""Compilers generate these names for one program only."""
 
 
 def main() -> None:
-    """Learn of all traces, and write what the middle host takes, and how good it is."""
+    """Learn from all traces; write the median host's times, and their accuracy."""
     traces = {name: samples(read(CORPUS / name)) for name in (*TRACES, *HELD_OUT)}
     rows = list(_scores(traces))
     times = page(learn({name: traces[name] for name in TRACES}))
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def page(hosts: Hosts) -> dict[str, Any]:
-    """Host times as they are shipped: by name, and by kind for other names."""
+    """Host times in the shipped form: by name, and by kind for other names."""
     times: dict[str, Any] = dict(_ASSUMED)
     for kind in ("own", "gap"):
         by_name = {
@@ -100,7 +100,7 @@ def _by_kind(by_name: Mapping[str, float], hosts: Hosts) -> dict[str, int]:
 
 
 Row = tuple[str, dict[str, float], dict[str, float], dict[str, float]]
-"""[ns] A trace, by kind what its host took, what others say, what shipped times say."""
+"""[ns] A trace, and by kind: measured, learnt from others, shipped."""
 
 
 def _scores(traces: Mapping[str, Samples]) -> Iterator[Row]:
@@ -112,7 +112,7 @@ def _scores(traces: Mapping[str, Samples]) -> Iterator[Row]:
         for (kind, op), found in traces[name].items():
             durations = [one.duration for one in found]
             launches = fmean(one.launches for one in found) >= _LAUNCHING
-            # A launch also waits where the queue is full.
+            # A launch also waits for a full queue.
             took[kind] += (
                 len(found) * mean_ns(durations) if kind == "call" else sum(durations)
             )
@@ -150,7 +150,7 @@ def _table(rows: list[Row]) -> Iterator[str]:
 def _median(
     rows: Iterable[tuple[str, Mapping[str, float], Mapping[str, float]]],
 ) -> float:
-    """Of the errors of all hosts; ranks that are held out ran on one."""
+    """The median error over hosts; the held-out ranks share one host."""
     errors: dict[str, list[float]] = defaultdict(list)
     for name, took, said in rows:
         host = "" if name in HELD_OUT else name

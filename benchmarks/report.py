@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_S, MOST_MB = 20, 5
-"""What a report of a million events may take."""
+"""Limits for the report of a million events."""
 
 PAGE = """\
 ## Report
@@ -73,7 +73,7 @@ HEAD = ["trace", "events", "CPU s", "wall s", "peak MB", "page MB", "open s", "s
 
 @dataclass(frozen=True)
 class Page(Task):
-    """A database, and the report to write of it."""
+    """A database, and the report to write."""
 
     report: Path
 
@@ -89,7 +89,7 @@ def ingest(task: Page) -> Iterator[Outcome]:
 
 
 def report(task: Page) -> Iterator[Outcome]:
-    """Write the report as the command does; what comes out is its size in bytes."""
+    """Write the report like the command; the result is its size in bytes."""
     import polars  # noqa: F401, ICN001 (imports are not measured)
 
     import tracedb
@@ -105,7 +105,7 @@ def _database(task: Page) -> Path:
 
 
 def seen(path: Path) -> list[str]:
-    """[s] Until a browser has drawn the page, and then another step; as words."""
+    """[s] Until a browser has drawn the page, and then another step; as text."""
     sys.path.insert(0, str(ROOT / "tests"))
     from browser import CHROMIUM, browser
 
@@ -126,7 +126,7 @@ def seen(path: Path) -> list[str]:
 def rows(
     trace: Trace, runs: int, memory_bytes: int, timeout_s: float
 ) -> tuple[list[str], list[list[str]]]:
-    """What the report of a trace took, and the goals."""
+    """Cost of the report of a trace, and the goals."""
     with tempfile.TemporaryDirectory() as folder:
         task = Page(trace.path, memory_bytes, Path(folder) / "report.html")
         measure(__file__, "ingest", task, timeout_s)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def main() -> None:
-    """Ingest, report, look, and write what is seen."""
+    """Ingest, report, and write screenshots."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("traces", nargs="+", type=Path)
     parser.add_argument("--write", type=Path, required=True, metavar="PNG")
@@ -36,7 +36,7 @@ def main() -> None:
             page.size(1280, 1000)
             page.theme("dark" if asked.dark else "light")
             page.open(report)
-            # The second step, and all of the picture for the timeline.
+            # The second step; the timeline gets the whole height.
             page.run("timeline.goStep(String(timeline.stepSpans()[1]?.[0]))")
             page.run("document.querySelector('#timeline').scrollIntoView()")
             page.settle()

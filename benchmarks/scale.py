@@ -29,7 +29,7 @@ _PAUSE_US = 50
 _CHUNK = 1_000
 _STEP = b"ProfilerStep#"
 _SERIES: dict[bytes, tuple[str, int]] = {
-    # Key: which numbers it shares, and the lowest of them that says something.
+    # Key: which ids share its series, and the lowest valid id.
     b"ts": ("time", 0),
     b"external ts": ("time", 1),
     b"correlation": ("link", 1),
@@ -47,9 +47,9 @@ _SERIES: dict[bytes, tuple[str, int]] = {
     _STEP: ("step", 0),
 }
 _OF_EVENT = {b"ts", b"id"}
-"""Keys that mean this of the event itself, not of its arguments."""
+"""Keys with this meaning in the event itself, not in its arguments."""
 
-# A key inside of a JSON string has its quotes escaped: it is not taken for one.
+# Keys within a JSON string have escaped quotes and do not match.
 _NUMBER = re.compile(
     rb'(?:"(?P<key>%s)"\s*:\s*"?|"name"\s*:\s*"(?P<step>%s))'
     rb'(?P<number>\d+)(?=(?:\.\d+)?"?\s*[,}])'
@@ -65,7 +65,7 @@ class Scaled(NamedTuple):
 
 
 class _Number(NamedTuple):
-    """A number in the text of an event that goes on from copy to copy."""
+    """A number in an event's text that increases from copy to copy."""
 
     start: int
     end: int
@@ -78,30 +78,30 @@ class _Event(NamedTuple):
 
     text: bytes
     separator: bytes
-    """What stands between it and the event before."""
+    """The text between it and the previous event."""
     phase: str
     span_us: tuple[Decimal, Decimal] | None
     numbers: list[_Number]
 
 
 class _Trace(NamedTuple):
-    """A trace, cut where copies of its events can be put in."""
+    """A trace, split where copies of its events are inserted."""
 
     head: bytes
-    """All up to the last event."""
+    """Everything up to the last event."""
     events: list[_Event]
     tail: bytes
 
 
 class _Chunk(NamedTuple):
-    """Some events: their text with `%d` for each number, and how the numbers go on."""
+    """Some events: text with `%d` for each number, and the numbers' increments."""
 
     template: bytes
     values: list[int]
     widths: list[int]
 
     def copy(self, number: int) -> bytes:
-        """Return the text of one copy; number 0 is the source."""
+        """The text of one copy; number 0 is the source."""
         pairs = zip(self.values, self.widths, strict=True)
         return self.template % tuple(value + number * width for value, width in pairs)
 
@@ -154,7 +154,7 @@ def _read(path: Path) -> _Trace:
 
 
 def _items(text: bytes) -> tuple[list[bytes], int]:
-    """Return the texts of the events, and where their list begins."""
+    """The texts of the events, and where their list begins."""
     try:
         if text.lstrip().startswith(b"["):
             start = text.index(b"[")
@@ -195,7 +195,7 @@ def _numbers(text: bytes, args: bytes) -> Iterator[_Number]:
 
 
 def _widths(events: Sequence[_Event]) -> dict[str, int]:
-    """By how much each series goes on from copy to copy: what the source covers."""
+    """The increment of each series per copy: the range that the source covers."""
     values: dict[str, list[int]] = {}
     for number in (number for event in events for number in event.numbers):
         values.setdefault(number.series, []).append(number.value)
@@ -226,7 +226,7 @@ def _chunk(events: Iterable[_Event], widths: dict[str, int]) -> _Chunk:
 
 @contextmanager
 def _writer(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to write; compressed if its name ends in `.gz`, without a date."""
+    """Open a file to write; `.gz` compresses, without a date."""
     with path.open("wb") as plain:
         if path.suffix != ".gz":
             yield plain

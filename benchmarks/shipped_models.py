@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 MORE = DATA.with_name("kerneldata-more")
 _NO_TRACES = ("rope", "scale_matrix", "compute_scale")
-"""Ops of servers' own kernels, which no op of PyTorch is."""
+"""Ops of inference servers' own kernels, which are not PyTorch ops."""
 _NOT_NEEDED = ("mul", "pow", "tanh")
-"""Ops that take the time of another, or are rare."""
+"""Rare ops, or ones that take the time of another."""
 _NO_SOURCES = ("mlpredict",)
-"""TensorFlow's layers, with what it does around them."""
+"""TensorFlow layers, including framework overhead."""
 
 
 _AREAS = ("attention", "encoder_attention", "gemm")
@@ -54,21 +54,21 @@ PUBLISHED = {
     "l40s": (*_VLLM, "comm/nccl/2.27.3"),
     **dict.fromkeys(_NEW, (*_VLLM, "comm/nccl/2.29.2")),
 }
-"""Folders of the wheel of aiconfigurator-core, below `systems/data`, by GPU."""
+"""Folders of the aiconfigurator-core wheel below `systems/data`, by GPU."""
 
 
 def published(wheel: Path) -> list[Path]:
-    """The folders of the unpacked wheel that models are made of."""
+    """The unpacked wheel's folders from which models are trained."""
     data = wheel / "systems" / "data"
     return [data / gpu / folder for gpu, kept in PUBLISHED.items() for folder in kept]
 
 
 NO_SOFTWARE = ("fp8_block",)
-"""Products of blocks with scales of their own, which PyTorch has no op for."""
+"""Products with block scales, for which PyTorch has no op."""
 
 
 def is_shipped(group: Group) -> bool:
-    """Whether traces have such ops, and enough was measured of listed hardware."""
+    """Whether traces have such ops, and enough rows of listed hardware exist."""
     return (
         not group.hardware.is_fallback
         and group.key.source not in _NO_SOURCES
@@ -79,7 +79,7 @@ def is_shipped(group: Group) -> bool:
 
 
 def slim(model: Model) -> Model:
-    """The model without the list of measured combinations: all count as new."""
+    """The model without measured combinations: every row counts as new."""
     core = replace(model.predictor.core, known=model.predictor.core.known[:0])
     return replace(model, predictor=replace(model.predictor, core=core))
 

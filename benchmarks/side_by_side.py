@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 
     Step = Callable[[], object]
     Task = Callable[[Step, "Watch"], "Turn"]
-    """What a process is asked for."""
+    """A process's task."""
 
 BEFORE, AFTER, AGAIN = range(3)
-"""The program before the change, after it, and before it once more."""
+"""The program before the change, after it, and before it again."""
 TURNS = (BEFORE, AFTER, AGAIN, AGAIN, AFTER, BEFORE)
 REPEATS = 2
-"""Times that all processes are begun anew: memory lies elsewhere in each."""
+"""Restarts of all processes: each has another memory layout."""
 CALM_STEPS, MOST_BLOCKS = 24, 16
-"""Of each program, until which blocks are added; and how many at most."""
+"""Calm steps per program until which blocks are added, and the most blocks."""
 LEAST_STEPS, LEAST_NS = 3, 20_000_000
-"""What a turn has at least of both, behind its first step."""
+"""Least steps and least time of a turn, after its first step."""
 WARM_TURNS = 4
-"""Of each program before anything counts."""
+"""Warm-up turns of each program."""
 GAUGE, SLOW, QUICK = 4_000, 1.1, 0.05
-"""Rounds of the loop that tells a core's speed; how many times as long it may take as
-where the core is quick, which is as in this share of all."""
+"""Rounds of the loop that measures a core's speed; the largest slowdown relative to a
+fast core; and the quantile of all that defines a fast core."""
 LEAST_CALM = 3
-"""Steps: where fewer are calm, it is those beside which the core was quickest."""
+"""With fewer calm steps, the ones with the fastest core count."""
 
 
 class Sample(NamedTuple):
@@ -58,42 +58,42 @@ class Sample(NamedTuple):
 
     took_ns: int
     faults: int
-    """Pages that the system gave to the process meanwhile."""
+    """Page faults of the process during the step."""
     is_disturbed: bool
-    """Whether something else had the core meanwhile."""
+    """Whether something else had the core during the step."""
     gauge_ns: int
-    """What a loop took that is always the same, right before or behind: the longer."""
+    """The duration of a constant loop, right before or after: the longer one."""
 
 
 Turn = list[Sample]
 
 
 class Repeat(msgspec.Struct):
-    """What new processes took."""
+    """Measurements of one set of processes."""
 
     blocks: list[list[Turn]]
     """In the order of `TURNS`."""
     recorded: list[Turn]
-    """In the order that the recordings were made in."""
+    """In the order of the recordings."""
 
     def steps(self, program: int) -> Turn:
-        """The steps of a program that nothing records."""
+        """The unprofiled steps of a program."""
         return steps_of([turn for block in self.blocks for turn in block], program)
 
 
 class Measured(msgspec.Struct):
-    """What all repeats took."""
+    """Measurements of all repeats."""
 
     how: str
-    """How far the programs were kept apart from others."""
+    """How far programs were isolated from other processes."""
     repeats: list[Repeat]
 
 
-# What follows from steps.
+# Derived from steps.
 
 
 def steps_of(turns: Sequence[Turn], program: int, order: Sequence[int] = TURNS) -> Turn:
-    """All steps of a program; the order says whose turn it was, time and again."""
+    """All steps of a program; `order` says whose turn it was, repeatedly."""
     return [
         step
         for turn, who in zip(turns, cycle(order), strict=False)
@@ -103,7 +103,7 @@ def steps_of(turns: Sequence[Turn], program: int, order: Sequence[int] = TURNS) 
 
 
 def quick(steps: Iterable[Sample]) -> float:
-    """[ns] What the gauge takes where the core is quick."""
+    """[ns] The gauge on a fast core."""
     gauges = sorted(step.gauge_ns for step in steps)
     return gauges[int(QUICK * len(gauges))]
 
@@ -123,18 +123,18 @@ def typical(steps: Sequence[Sample], quick_ns: float) -> float:
 
 
 def ratios(repeat: Repeat) -> tuple[float, float]:
-    """After over before, and before over itself, of steps that nothing records."""
+    """After over before, and before over itself, of unprofiled steps."""
     every = [repeat.steps(program) for program in (BEFORE, AFTER, AGAIN)]
     quick_ns = quick(step for steps in every for step in steps)
     before, after, again = (typical(steps, quick_ns) for steps in every)
     return after / math.sqrt(before * again), again / before
 
 
-# A core of one's own, as far as the system allows it.
+# Isolation on one core, as far as the system allows it.
 
 
 def isolate() -> str:
-    """Keep this process apart from others; tell how far that was possible."""
+    """Isolate this process from others; returns what was possible."""
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -151,7 +151,7 @@ def _pinned() -> str:
 
 
 def _urgent() -> str:
-    """Come before others; children, such as those that load data, do not."""
+    """Raise the priority; children, such as data loading workers, do not inherit it."""
     alone = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
     usual = os.SCHED_OTHER | os.SCHED_RESET_ON_FORK
     try:
@@ -169,7 +169,7 @@ def _urgent() -> str:
 
 
 def gauge() -> int:
-    """[ns] What a loop takes that needs nothing but the core."""
+    """[ns] The duration of a loop that needs only the core."""
     began = time.perf_counter_ns()
     for _ in range(GAUGE):
         pass
@@ -177,10 +177,10 @@ def gauge() -> int:
 
 
 class Watch:
-    """Tells whether something else had the core of this thread."""
+    """Detects whether something else had this thread's core."""
 
     def __init__(self, stat: Path = Path("/proc/stat")) -> None:
-        """Watch the only core that this process has, or all."""
+        """Watch the only core of this process, or all."""
         cores = os.sched_getaffinity(0)
         self._core = f"cpu{min(cores)}" if len(cores) == 1 else "cpu"
         self._stat = stat
@@ -202,7 +202,7 @@ class Watch:
         )
 
     def _stolen(self) -> int:
-        """Ticks in which the host let other machines run."""
+        """Ticks stolen by other virtual machines."""
         cores = (line.split() for line in self._stat.read_text().splitlines())
         return next(int(words[8]) for words in cores if words[0] == self._core)
 
@@ -217,7 +217,7 @@ def turn(
     least: int = LEAST_STEPS,
     least_ns: int = LEAST_NS,
 ) -> Turn:
-    """The steps of a turn but for the first ones."""
+    """The steps of a turn, without the first ones."""
     for _ in range(warm):
         step()
     until = time.perf_counter_ns() + least_ns
@@ -228,10 +228,10 @@ def turn(
 
 
 class Runner:
-    """A program in a process of its own, which works when it is asked to."""
+    """A program in its own process, which runs tasks on request."""
 
     def __init__(self, make: Callable[[], Step], others: Iterable[Runner] = ()) -> None:
-        """Begin it: `make` is called there. The others are those that were begun."""
+        """Start it: `make` is called there. `others` are those already started."""
         forking = multiprocessing.get_context("fork")
         self._here, there = forking.Pipe()
         ours = [self._here, *(other._here for other in others)]  # noqa: SLF001 (its own)
@@ -241,13 +241,13 @@ class Runner:
         self.how: str = self._here.recv()
 
     def ask(self, task: Task) -> Turn:
-        """Have it work, and wait for what comes out."""
+        """Run a task and wait for the result."""
         self._here.send(task)
         found: Turn = self._here.recv()
         return found
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the process."""
         if self._process.is_alive():
             self._here.send(None)
         self._process.join()
@@ -256,8 +256,8 @@ class Runner:
 def _serve(
     asked: Connection, inherited: Iterable[Connection], make: Callable[[], Step]
 ) -> None:
-    """Make a program, and do what is asked for until nobody asks any more."""
-    # With an end of these pipes it would never learn that whoever asks is gone.
+    """Create a program, and run tasks until the pipe closes."""
+    # With a copy of these pipes, it would not notice that the parent has gone.
     for connection in inherited:
         connection.close()
     step = make()
@@ -284,7 +284,7 @@ def running(makes: Sequence[Callable[[], Step]]) -> Iterator[list[Runner]]:
 
 
 def blocks(runners: Sequence[Runner]) -> list[list[Turn]]:
-    """Blocks until enough steps of each program are calm, or there are many."""
+    """Blocks until each program has enough calm steps, or the maximum is reached."""
     for runner in runners:
         for _ in range(WARM_TURNS):
             runner.ask(turn)

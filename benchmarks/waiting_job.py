@@ -73,7 +73,7 @@ def waiting_job(events: int, waits: int, seed: int = 0) -> Program:
 
 
 def _op(stream: int, random: Random) -> Iterator[Action]:
-    """Yield an op that launches a kernel, and the interpreter's time before it."""
+    """Yield an op that launches a kernel, and the Python time before it."""
     name, dims = random.choice(_OPS)
     launch = Launch(stream, random.randrange(5_000, 45_000))
     inside = Gap(random.randrange(500, 2_500)), launch, Gap(random.randrange(200, 900))
@@ -82,7 +82,7 @@ def _op(stream: int, random: Random) -> Iterator[Action]:
 
 
 def _wait(kind: str, stream: int, random: Random) -> Iterator[Action]:
-    """Yield a wait: of the stream, or of the host for it or for the device."""
+    """Yield a wait: of a stream, or of the host for a stream or the device."""
     yield Gap(random.randrange(500, 1_500))
     if kind == "stream_wait":
         awaited = random.choice([other for other in STREAMS if other != stream])
@@ -94,7 +94,7 @@ def _wait(kind: str, stream: int, random: Random) -> Iterator[Action]:
 
 
 def count_waits(job: Program) -> int:
-    """Return how many waits of hosts and of streams a program has."""
+    """The number of waits of hosts and streams in a program."""
     threads = (thread for rank in job.ranks for thread in rank.threads)
     return sum(_count(thread.body) for thread in threads)
 

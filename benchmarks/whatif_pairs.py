@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from tracedb.scenario import Edit
 
 WARMUP, RECORDED = 3, 12
-"""Steps of a recording: before the profiler keeps them, and those that it keeps."""
+"""Steps of a recording: warm-up, and recorded."""
 RECORDINGS = (BEFORE, AFTER, AFTER, BEFORE)
-"""Of a repeat, in their order."""
+"""The recordings of a repeat, in order."""
 GOAL = 0.05
 UNCHANGED = "unchanged"
-"""The pair in which nothing changes, held to the same rules as all others."""
+"""The pair without a change, under the same rules as all others."""
 SHOWN, LEAST_SHARE = 3, 0.01
-"""Of what an error is made up: as many parts at most, each at least this of a step."""
+"""Parts of an error: at most this many, and each at least this share of a step."""
 
 MEASURED_BY = ("changes.py", "side_by_side.py")
 SIDES = {BEFORE: "before", AFTER: "after"}
 Times = list[list[int]]
-"""[ns] Of each step, recording by recording."""
+"""[ns] Steps, by recording."""
 
 
 class Part(NamedTuple):
@@ -62,81 +62,81 @@ class Part(NamedTuple):
     name: str
     before_ns: float
     predicted_ns: float
-    """After the change, from those before."""
+    """After the change, predicted from before."""
     after_ns: float
 
     @property
     def off_ns(self) -> float:
-        """By how much the prediction is too high."""
+        """How much the prediction is too high."""
         return self.predicted_ns - self.after_ns
 
     @property
     def is_left_alone(self) -> bool:
-        """Whether the edits leave it as it is, and so does the program."""
+        """Whether neither the edits nor the program change it."""
         change = abs(self.predicted_ns - self.before_ns)
         is_there = self.before_ns > 0 < self.after_ns
         return is_there and change <= LEAST_SHARE * self.before_ns
 
 
 class Pair(NamedTuple):
-    """What was measured and predicted of a change; ratios are of after to before."""
+    """Measurements and predictions of a change; ratios are after over before."""
 
     name: str
     measured: Measured
     predicted: float
-    """The steps as they were recorded."""
+    """From the recorded steps."""
     plain_predicted: float
-    """The steps without the profiler."""
+    """From the steps without profiler cost."""
     parts: list[Part]
 
     @property
     def ratio(self) -> float:
-        """What the change does to steps that nothing records."""
+        """The measured effect on unprofiled steps."""
         return statistics.median(ratio for ratio, _ in self.ratios)
 
     @property
     def ratios(self) -> list[tuple[float, float]]:
-        """Of each repeat: after over before, and before over itself."""
+        """By repeat: after over before, and before over itself."""
         return [side_by_side.ratios(repeat) for repeat in self.measured.repeats]
 
     @property
     def recorded(self) -> float:
-        """What it does to recorded ones."""
+        """The measured effect on recorded steps."""
         return statistics.median(map(recorded_ratio, self.measured.repeats))
 
     @property
     def floor(self) -> float:
-        """By how much a program differs at most from itself, as a share."""
+        """The largest difference of a program from itself, as a share."""
         return max(abs(ratio - 1) for _, ratio in self.ratios)
 
     @property
     def spread(self) -> float:
-        """By how much a repeat differs at most from what is taken, as a share."""
+        """The largest deviation of a repeat from the result, as a share."""
         return max(abs(ratio / self.ratio - 1) for ratio, _ in self.ratios)
 
     @property
     def noise(self) -> float:
-        """What an error has to be above to mean anything."""
+        """Smaller errors are not significant."""
         return max(self.floor, self.spread)
 
     @property
     def error(self) -> float:
-        """Predicted over measured, less 1, of steps that nothing records."""
+        """Predicted over measured, minus 1, for unprofiled steps."""
         return self.plain_predicted / self.ratio - 1
 
     @property
     def recorded_error(self) -> float:
-        """The same of recorded steps."""
+        """The same for recorded steps."""
         return self.predicted / self.recorded - 1
 
     @property
     def is_noticed(self) -> bool:
-        """Whether the change is larger than the noise."""
+        """Whether the change exceeds the noise."""
         return abs(self.ratio - 1) > self.noise
 
     @property
     def is_right(self) -> bool:
-        """Whether steps become faster or slower as predicted."""
+        """Whether the direction of the change is predicted."""
         return (self.ratio - 1) * (self.plain_predicted - 1) > 0
 
     def typical(self, program: int) -> float:
@@ -182,14 +182,14 @@ huge pages where the system has them. That is much, since the C library cannot u
 large tensor's memory again while the profiler keeps a small object at its end.
 """
 NEEDED = 1 << 30
-"""[B] What programs and the profiler need at most."""
+"""[B] The most that programs and the profiler need."""
 DONE = "measured.json"
-"""What is written last."""
+"""Written last."""
 
 
 def work(memory: str, folder: Path, names: Sequence[str]) -> None:
     """Measure the programs of pairs, and record them."""
-    # Once, for all processes; an optimizer imports the second as it begins.
+    # Once, before forking: the first optimizer imports the second module.
     import changes  # noqa: F401
     import torch._dynamo  # noqa: F401
 
@@ -215,7 +215,7 @@ def work(memory: str, folder: Path, names: Sequence[str]) -> None:
 
 
 def program(name: str, memory: str, which: int) -> Callable[[], object]:
-    """The step of a program, in memory as it is to be."""
+    """The step of a program, with the memory settings above."""
     import torch
     from changes import CHANGES
 
@@ -226,10 +226,10 @@ def program(name: str, memory: str, which: int) -> Callable[[], object]:
 
 
 def record(path: Path, step: Callable[[], object], watch: Watch) -> Turn:
-    """Let PyTorch's profiler record steps.
+    """Record steps with PyTorch's profiler.
 
-    Marks are around the steps alone: those of `profiler.step` reach from one to the
-    next, with the gauges between.
+    The marks enclose steps only: those of `profiler.step` reach to the next step and
+    would include the gauges.
     """
     from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -247,15 +247,15 @@ def record(path: Path, step: Callable[[], object], watch: Watch) -> Turn:
 
 
 def file_of(folder: Path, which: int, repeat: int, at: int) -> Path:
-    """Where a recording is kept."""
+    """The path of a recording."""
     return folder / SIDES[which] / f"{repeat}-{at}.json.gz"
 
 
-# The process that is called: what it predicts, and its page.
+# The parent process: predictions and page.
 
 
 def pair_of(name: str, folder: Path) -> Pair:
-    """What was measured of a pair, and what is predicted from it."""
+    """Measurements of a pair, and its predictions."""
     from changes import CHANGES
 
     measured = msgspec.json.decode((folder / DONE).read_bytes(), type=Measured)
@@ -283,7 +283,7 @@ def predicted(
 ) -> tuple[float, float]:
     """After over before: with the profiler, and without it.
 
-    A step is its mark here: what lies between two is the profiler's own.
+    A step is its mark: time between marks belongs to the profiler.
     """
     both = [structs.replace(edit, scenario="both") for edit in [*edits, UNPROFILED]]
     steps = database.scenarios([*edits, UNPROFILED, *both])
@@ -299,7 +299,7 @@ def predicted(
 
 
 def calm_steps(repeat: Repeat, program: int) -> list[list[bool]]:
-    """Which steps of each recording of a program count."""
+    """The steps of each recording of a program that count."""
     quick_ns = side_by_side.quick(step for turn in repeat.recorded for step in turn)
     steps = side_by_side.steps_of(repeat.recorded, program, RECORDINGS)
     counted = side_by_side.calm(steps, quick_ns)
@@ -311,7 +311,7 @@ def calm_steps(repeat: Repeat, program: int) -> list[list[bool]]:
 
 
 def calm_ids(database: tracedb.Database, measured: Measured, program: int) -> list[int]:
-    """The steps of a program's recordings that count."""
+    """The ids of the steps that count in a program's recordings."""
     ids = database.sql("SELECT step_id FROM staging.step ORDER BY trace_id, step")
     counts = (
         is_calm
@@ -325,7 +325,7 @@ def calm_ids(database: tracedb.Database, measured: Measured, program: int) -> li
 
 
 def rounds(steps: pl.DataFrame, column: str) -> Times:
-    """A column of a relation of steps, trace by trace."""
+    """A column of a relation of steps, by trace."""
     found: dict[int, list[int]] = {}
     for trace, time_ns in steps.sort("trace_id", "step")["trace_id", column].rows():
         found.setdefault(trace, []).append(time_ns)
@@ -333,7 +333,7 @@ def rounds(steps: pl.DataFrame, column: str) -> Times:
 
 
 def change(before: Times, after: Times, calm: Sequence[Sequence[bool]]) -> float:
-    """After over before: the median of those steps of the recordings that count."""
+    """After over before: the median of the recorded steps that count."""
     return statistics.median(
         new / old
         for olds, news, counts in zip(before, after, calm, strict=True)
@@ -373,21 +373,21 @@ GROUP BY kind
 def parts(
     database: tracedb.Database, steps: Sequence[int], spans: str = RECORDED_PARTS
 ) -> dict[str, float]:
-    """[ns] Host time in a step: of each top-level op, between ops, of loading."""
+    """[ns] Host time in a step: each top-level op, gaps, and data loading."""
     query = BY_KIND.format(spans=spans, steps=[*steps])
     return dict(database.sql(query).rows())
 
 
 def hurry() -> None:
-    """Measure as little as can be, so as to try all that is done with it."""
+    """Measure as little as possible, to try out the rest."""
     side_by_side.REPEATS = side_by_side.MOST_BLOCKS = side_by_side.WARM_TURNS = 1
 
 
 def measure(memory: str, names: Sequence[str], more: Sequence[str]) -> None:
-    """Measure pairs, unless that was done before."""
+    """Measure pairs that have not been measured yet."""
     folder = recordings() / memory
     missing = [name for name in names if not (folder / name / DONE).exists()]
-    # Threads of other libraries, and what Kineto tells.
+    # Output of other libraries' threads and of Kineto.
     quiet = {"OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99"}
     command = [sys.executable, __file__, *more]
     command += ["--work", memory, str(folder), *missing]
@@ -397,13 +397,13 @@ def measure(memory: str, names: Sequence[str], more: Sequence[str]) -> None:
 
 
 def predictions(memory: str, names: Sequence[str]) -> list[Pair]:
-    """What is predicted of pairs that were measured."""
+    """Predictions for measured pairs."""
     tell(f"predicting, {memory} memory")
     return [pair_of(name, recordings() / memory / name) for name in names]
 
 
 def recordings() -> Path:
-    """Where recordings are kept: by what is measured, and how."""
+    """The folder of recordings, by what is measured and how."""
     programs = (Path(__file__).with_name(name) for name in MEASURED_BY)
     text = b"".join(program.read_bytes() for program in programs)
     counts = (WARMUP, RECORDED, RECORDINGS, MEMORY, NEEDED, side_by_side.REPEATS)
@@ -493,7 +493,7 @@ FAULTS = ("pair", "faults before, kept", "after", "faults before, usual", "after
 
 
 def percent(share: float) -> str:
-    """A share that may be below 0."""
+    """A signed percentage."""
     return f"{100 * share:+.1f}"
 
 
@@ -517,7 +517,7 @@ RESULT = (
 
 
 def result(pairs: Sequence[Pair]) -> str:
-    """What came out of it all, against the goals; of pairs with a change."""
+    """Results against the goals, over pairs with a change."""
     pairs = [pair for pair in pairs if pair.name != UNCHANGED]
 
     def middle(of: Callable[[Pair], float]) -> float:
@@ -543,7 +543,7 @@ def result(pairs: Sequence[Pair]) -> str:
 
 
 def made_of(pair: Pair) -> list[str]:
-    """The row of a pair that tells what its error is made up of."""
+    """The row with the parts of a pair's error."""
     step = sum(part.after_ns for part in pair.parts)
     alone = sum(part.off_ns for part in pair.parts if part.is_left_alone)
     rest = sum(part.off_ns for part in pair.parts if not part.is_left_alone)
@@ -558,7 +558,7 @@ def made_of(pair: Pair) -> list[str]:
 
 
 def faults(kept: Pair, usual: Pair) -> list[str]:
-    """The row of a pair that tells what memory does."""
+    """The row with a pair's page faults."""
     pairs = (kept, usual)
     return [kept.name, *(f"{p.faults(side):,.0f}" for p in pairs for side in SIDES)]
 
@@ -615,7 +615,7 @@ def _code(edits: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Measure what is not yet, and print the page; or be a process that measures."""
+    """Measure what is missing and print the page, or measure as a child process."""
     asked = parser(__doc__)
     say = asked.add_argument
     say("pairs", nargs="*", help="which pairs; all where none is named")

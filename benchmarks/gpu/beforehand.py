@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(words: list[str] | None = None) -> int:
-    """Estimate what is missing; 0: all is there, 3: time was over."""
+    """Estimate what is missing; 0: complete, 3: out of time."""
     asked = options().parse_args(words)
     asked.folder.mkdir(parents=True, exist_ok=True)
     until_s = monotonic() + 60 * asked.minutes
@@ -59,7 +59,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def options() -> argparse.ArgumentParser:
-    """Return what the command line may say."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--gpu", required=True, help="as tracedb kernels hardware says")
@@ -79,12 +79,12 @@ def missing(asked: argparse.Namespace) -> Iterator[Side]:
 
 
 def file_of(side: Side, folder: Path) -> Path:
-    """Where the estimates of a recording are."""
+    """The file of a recording's estimates."""
     return folder / f"{side.name}.estimated.json"
 
 
 def estimates(side: Side, asked: argparse.Namespace) -> dict[str, Any]:
-    """Both estimates of a recording, and how they came to be."""
+    """Both estimates of a recording, and their provenance."""
     told: dict[str, Any] = {
         **side.facts,
         "gpu": asked.gpu,
@@ -100,7 +100,7 @@ def estimates(side: Side, asked: argparse.Namespace) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Of which version of the code they are; None where git does not know."""
+    """The commit of the code; None if git does not know it."""
     asked = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
     done = subprocess.run(  # noqa: S603 (of our own folder)
         asked, check=False, capture_output=True, text=True
@@ -109,7 +109,7 @@ def commit() -> str | None:
 
 
 def told_of(estimate: Callable[[], tracedb.Estimate]) -> dict[str, Any]:
-    """What an estimate says, or why there is none."""
+    """An estimate's results, or why there is none."""
     try:
         found = estimate()
     except TracedbError as error:
@@ -126,7 +126,7 @@ def told_of(estimate: Callable[[], tracedb.Estimate]) -> dict[str, Any]:
 
 
 def from_code(side: Side, gpu: str, *, small: bool) -> tracedb.Estimate:
-    """Estimate the step on fake tensors; a graph is captured of the usual one."""
+    """Estimate the step on fake tensors, as a CUDA graph if the recording is one."""
     made: list[Callable[[], object]] = []
     plain = without_graph(side)
 
@@ -139,7 +139,7 @@ def from_code(side: Side, gpu: str, *, small: bool) -> tracedb.Estimate:
 
 
 def from_graph(side: Side, gpu: str, *, small: bool) -> tracedb.Estimate:
-    """Estimate the step from what it does on this CPU."""
+    """Estimate the step from an execution graph of this CPU."""
     with TemporaryDirectory() as folder:
         file = Path(folder, "graph.json.gz")
         record_graph(without_graph(side), file, small=small)
@@ -147,13 +147,13 @@ def from_graph(side: Side, gpu: str, *, small: bool) -> tracedb.Estimate:
 
 
 def without_graph(side: Side) -> Side:
-    """The step as it is without a CUDA graph, with batches that are there."""
+    """The step without a CUDA graph, and with batches in memory."""
     plain = replace(side.training, graph=False, workers=None)
     return Side(side.workload, side.batch_size, plain)
 
 
 def record_graph(side: Side, path: Path, *, small: bool) -> None:
-    """Record the execution graph of one step, behind one that makes what is kept."""
+    """Record the execution graph of one step, after a step that allocates state."""
     step = side.step("cpu", small=small)
     keeps_state = side.training.optimizer == "adam"
     for _ in range(keeps_state):
@@ -168,7 +168,7 @@ def record_graph(side: Side, path: Path, *, small: bool) -> None:
 
 
 def tell(line: str) -> None:
-    """Say what goes on."""
+    """Report progress."""
     print(line, file=sys.stderr, flush=True)
 
 

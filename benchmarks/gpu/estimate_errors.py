@@ -1,4 +1,4 @@
-"""How good estimates made before the recordings are: steps, GPU work, memory."""
+"""Errors of estimates made before the recordings: steps, GPU work, memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from recorded import Recorded
 
 MEMORY_GOAL = 2.0
-"""[%] Of the peak, in the median."""
+"""[%] Median error of the peak."""
 WAYS = ("code", "graph")
 ABOUT = """
 ## Estimates
@@ -33,18 +33,18 @@ table, or a measurement that is missing.
 
 @dataclass(frozen=True)
 class Estimated:
-    """What was said of a recording, beside what was measured."""
+    """An estimate and the measurements of a recording."""
 
     recorded: Recorded
     said: dict[str, Any]
 
     def step_error(self, way: str) -> float | None:
-        """Of the time of a step."""
+        """Error of the step time."""
         step_ns = self.said.get(way, {}).get("step_ns")
         return None if step_ns is None else step_ns / self.recorded.step_ns - 1
 
     def memory_error(self, way: str) -> float | None:
-        """Of the peak of the memory."""
+        """Error of peak memory."""
         said, peak = self.said.get(way, {}).get("peak_bytes"), self.recorded.peak_bytes
         return None if said is None or peak is None else said / peak - 1
 
@@ -60,7 +60,7 @@ def of_folder(
 
 
 def goals(estimates: list[Estimated]) -> Iterator[list[str]]:
-    """The memory's; steps have none of their own, and are told beside it."""
+    """The goal for memory; step times have none."""
     for way in WAYS:
         if errors := _sizes(e.memory_error(way) for e in estimates):
             name = f"estimate: memory from {way}, median"
@@ -72,7 +72,7 @@ def _sizes(errors: Iterator[float | None]) -> list[float]:
 
 
 def section(estimates: list[Estimated]) -> Iterator[str]:
-    """The table; nothing where nothing was estimated."""
+    """The table; empty without estimates."""
     if not estimates:
         return
     yield ABOUT

@@ -44,7 +44,7 @@ WAYS = {
     "lin2022": "lin2022",
     "lin2022, as profiled": "lin2022_as_profiled",
 }
-"""What a column of the tables is called, and its method."""
+"""Column titles of the tables, and their methods."""
 
 STEPS = """
 SELECT method, median(predicted_ns) AS predicted_ns, median(measured_ns) AS profiled_ns
@@ -95,12 +95,12 @@ without their signs, each at least 0.01 %, MAPE their mean.
   work without a model it is the recorded time.
 """
 PER_BATCH, ACTIVE_GOAL, SHARED_MORE = 5.0, 3.0, 1.0
-"""[%] What is aimed at; shared overheads may be so many points worse than own."""
+"""[%] Goals; shared overheads may be this many points worse than own ones."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What is predicted of a recording, by the name of the column."""
+    """Predictions for a recording, by column."""
 
     recorded: Recorded
     profiled_ns: float | None
@@ -114,7 +114,7 @@ class Result:
 def evaluate(
     recorded: list[Recorded], folder: Path, models: Path | None
 ) -> Iterator[Result]:
-    """Predict all recordings, a database for each model; databases go to a folder."""
+    """Predict all recordings, with one database per model in a folder."""
     of_model: dict[str, list[Recorded]] = {}
     for one in recorded:
         of_model.setdefault(one.workload, []).append(one)
@@ -138,7 +138,7 @@ def evaluate(
 def predicted(
     database: tracedb.Database, own: list[Recorded], library: Path | None
 ) -> Iterator[Result]:
-    """Predict the recordings in a database, in their order."""
+    """Predict the recordings in a database, in order."""
     methods = [method for method in WAYS.values() if library or method != "library"]
     with simulated(database.connection, methods, [UNPROFILED], library) as connection:
         query = "SELECT trace_id FROM staging.trace WHERE path = ?"
@@ -148,7 +148,7 @@ def predicted(
 
 
 def result(connection: duckdb.DuckDBPyConnection, one: Recorded, trace: int) -> Result:
-    """What the methods say of one recording."""
+    """Results of the methods for one recording."""
     given = {"trace": trace, "graphed": one.graphed_step}
     found = {
         method: (time, profiled)
@@ -191,7 +191,7 @@ def page(
 
 
 def machines(results: list[Result]) -> Iterator[str]:
-    """What was recorded on, and with what."""
+    """The recorded machines and software."""
     told = {
         f"{facts.get('device_name')}, PyTorch {facts.get('torch')}, CUDA "
         f"{facts.get('cuda')}, driver {(facts.get('gpu') or {}).get('driver_version')}"
@@ -202,7 +202,7 @@ def machines(results: list[Result]) -> Iterator[str]:
 
 
 def columns_of(results: list[Result]) -> dict[str, list[float]]:
-    """The errors of all recordings by what predicts them."""
+    """Errors of all recordings, by method."""
     columns = {name: [r.errors.get(name) for r in results] for name in WAYS}
     columns["GPU active, taught"] = [r.active for r in results]
     columns["GPU active, shapes"] = [r.active_of_shapes for r in results]
@@ -213,7 +213,7 @@ def columns_of(results: list[Result]) -> dict[str, list[float]]:
 
 
 def summary(results: list[Result]) -> Iterator[str]:
-    """All recordings by what predicts them."""
+    """All recordings, by method."""
     yield from table(
         ["prediction", "recordings", "GMAE, %", "MAPE, %", "median, %"],
         (
@@ -225,7 +225,7 @@ def summary(results: list[Result]) -> Iterator[str]:
 
 
 def own_goals(results: list[Result]) -> Iterator[list[str]]:
-    """What is aimed at of steps: geometric means of the errors."""
+    """Goals for steps: geometric means of errors."""
     found = columns_of(results)
     bounds = dict.fromkeys(("own", "full"), PER_BATCH)
     bounds |= {"GPU active, taught": ACTIVE_GOAL, "GPU active, shapes": ACTIVE_GOAL}
@@ -242,7 +242,7 @@ def own_goals(results: list[Result]) -> Iterator[list[str]]:
 
 
 def by_recording(results: list[Result]) -> Iterator[str]:
-    """Each recording: its times, and the error of each prediction."""
+    """Each recording: times, and the error of each prediction."""
     head = ["model", "batch", "unprofiled, ms", "profiled, ms"]
     shares = ["GPU active, taught, %", "shapes, %", "GPU time with a model, %"]
     yield from table(
@@ -264,7 +264,7 @@ def by_recording(results: list[Result]) -> Iterator[str]:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Write the page where it is wanted, or to the terminal; 2: nothing to evaluate."""
+    """Write the page, or print it; 2: nothing to evaluate."""
     given = parser(__doc__)
     given.add_argument("folder", type=Path, help="with what record.py left")
     given.add_argument("--models", type=Path, help="trained kernel models")

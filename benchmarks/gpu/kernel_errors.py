@@ -1,4 +1,4 @@
-"""How well the kernels of recordings are predicted, family by family."""
+"""Errors of predicted kernel times of recordings, by family."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import duckdb
 
 GOAL = 5.0
-"""[%] Of each family, from shapes alone."""
+"""[%] For each family, from shapes alone."""
 QUERY = """
 SELECT
     family,
@@ -56,7 +56,7 @@ def of_trace(connection: duckdb.DuckDBPyConnection, trace: int) -> list[Family]:
 
 
 def pooled(families: Iterable[Family]) -> list[Family]:
-    """The families of all recordings, those that took most time first."""
+    """The families of all recordings, most time first."""
     found: defaultdict[str, list[Family]] = defaultdict(list)
     for family in families:
         found[family.name].append(family)
@@ -65,7 +65,7 @@ def pooled(families: Iterable[Family]) -> list[Family]:
 
 
 def _together(name: str, parts: list[Family]) -> Family:
-    """Problems count alike, wherever they are."""
+    """Problems of all recordings, each with the same weight."""
     problems = sum(part.problems for part in parts)
     measured = sum(part.measured_ns for part in parts)
 
@@ -91,7 +91,7 @@ def goals(families: list[Family]) -> Iterator[list[str]]:
 
 
 def section(families: list[Family]) -> Iterator[str]:
-    """The table; nothing where no kernels were recorded."""
+    """The table; empty without recorded kernels."""
     if not families:
         return
     total = sum(family.measured_ns for family in families)

@@ -34,7 +34,7 @@ SMALL_CASES, SMALL_BYTES = 6, 2**20
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run what was asked for; 0: all is measured, 3: time was over, 2: an error."""
+    """Run the plans; 0: complete, 3: out of time, 2: an error."""
     asked = options().parse_args(words)
     try:
         backend = open_backend(asked.backend, asked.device)
@@ -45,7 +45,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def options() -> argparse.ArgumentParser:
-    """Return what the command line may say."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--plans", default=",".join(COUNTS), help="their names")
@@ -58,7 +58,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def run(asked: argparse.Namespace, backend: Backend) -> bool:
-    """Run the plans; say whether all of them are whole."""
+    """Run the plans; returns whether all are complete."""
     until_s = monotonic() + 60 * asked.minutes
     is_whole = True
     for name in asked.plans.split(","):
@@ -76,7 +76,7 @@ def run(asked: argparse.Namespace, backend: Backend) -> bool:
 
 
 def chosen(name: str, *, small: bool) -> Plan:
-    """Return a plan; if small, a few cases of each that take no time."""
+    """A plan; if small, a few quick cases of each."""
     found = plan(name)
     if not small:
         return found
@@ -85,7 +85,7 @@ def chosen(name: str, *, small: bool) -> Plan:
 
 
 def tell(line: str) -> None:
-    """Say what goes on."""
+    """Report progress."""
     print(line, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""How well scenarios predict real changes: pairs of recordings."""
+"""Errors of scenarios that predict real changes: pairs of recordings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ means anything.
 
 @dataclass(frozen=True)
 class Pair:
-    """A pair: what really changed, and what was predicted, or why nothing was."""
+    """A pair: its real effect, and the prediction, or why there is none."""
 
     name: str
     facts: dict[str, Any]
@@ -54,7 +54,7 @@ class Pair:
 
     @property
     def error(self) -> float | None:
-        """The predicted ratio over the true one, less 1."""
+        """Predicted ratio over the measured one, minus 1."""
         return None if self.predicted is None else self.predicted / self.ratio - 1
 
 
@@ -78,7 +78,7 @@ def judged(
     after: Recorded,
     models: Path | None,
 ) -> Pair:
-    """Predict the second side from the first, and hold it against the real one."""
+    """Predict the second side from the first, and compare with the recording."""
     ratio, noise = after.step_ns / before.step_ns, max(before.spread, after.spread)
     try:
         return Pair(name, facts, ratio, noise, predicted(facts, before, models))
@@ -87,7 +87,7 @@ def judged(
 
 
 def predicted(facts: dict[str, Any], before: Recorded, models: Path | None) -> float:
-    """After over before: the median of the steps that are as usual."""
+    """After over before: the median of typical steps."""
     edits = edits_of(facts)
     both = [structs.replace(edit, scenario=BOTH) for edit in [*edits, UNPROFILED]]
     with tracedb.open() as database:
@@ -106,14 +106,14 @@ def predicted(facts: dict[str, Any], before: Recorded, models: Path | None) -> f
 
 
 def edits_of(facts: dict[str, Any]) -> list[Edit]:
-    """What a scenario says of the change."""
+    """The edits of the change."""
     changes = [parse(line) for line in facts["edits"]]
     changes += [parse_setting(line) for line in facts["settings"]]
     return [of_scenario(CHANGED, change) for change in changes]
 
 
 def goals(pairs: list[Pair]) -> Iterator[list[str]]:
-    """The median error, and whether any pair is without a prediction."""
+    """The median error, and whether any pair has no prediction."""
     errors = [abs(pair.error) for pair in pairs if pair.error is not None]
     if errors:
         yield goal("pairs: median error", 100 * median(errors), GOAL)
@@ -123,7 +123,7 @@ def goals(pairs: list[Pair]) -> Iterator[list[str]]:
 
 
 def section(pairs: list[Pair]) -> Iterator[str]:
-    """The table; nothing where no pair was recorded."""
+    """The table; empty without recorded pairs."""
     if not pairs:
         return
     yield ABOUT

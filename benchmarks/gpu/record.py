@@ -47,16 +47,16 @@ MOST_BYTES = 1_000_000
 STEPS, FEWEST_STEPS = 4, 2
 REPEATS, ROUNDS = 20, 5
 FEW, ONCE = 3, 1
-"""The same of small runs."""
+"""The same for small runs."""
 ALL_THERE, TIME_OVER, ENDED_EARLY = 0, 3, 4
 """Exit codes."""
 TIMED, MEASURED = ".timed.json", ".measured.json"
-"""What the phases write last of each side."""
+"""Written last for each side by the two phases."""
 ENDED = "it ended the program, or the program was ended meanwhile"
 
 
 def main(words: list[str] | None = None) -> int:
-    """Record what is missing; 0: all is there, 3: time was over, 2: an error."""
+    """Record what is missing; 0: complete, 3: out of time, 2: an error."""
     asked = options().parse_args(words)
     if asked.device == "cuda" and not torch.cuda.is_available():
         tell("record: error: no CUDA GPU here; --device cpu --small tries the script")
@@ -69,7 +69,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def options() -> argparse.ArgumentParser:
-    """Return what the command line may say."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="recordings whose name begins so")
@@ -81,15 +81,15 @@ def options() -> argparse.ArgumentParser:
 
 
 def write_pairs(path: Path, *, small: bool) -> None:
-    """Say which recordings are the two sides of a pair, and what predicts one."""
+    """Write the sides of each pair, and the edits that predict the second one."""
     told = {name: pair.facts for name, pair in pairs(small=small).items()}
     path.write_text(json.dumps(told, indent=2) + "\n")
 
 
 def supervise(asked: argparse.Namespace) -> int:
-    """Time all in a process that never records, then record in another.
+    """Time all in a process that never profiles, then record in another.
 
-    A process that ends before its time is followed by another, unless it did nothing.
+    A process that ends early is restarted, unless it made no progress.
     """
     until_s = monotonic() + 60 * asked.minutes
     ended = []
@@ -106,7 +106,7 @@ def supervise(asked: argparse.Namespace) -> int:
 
 
 def state(folder: Path) -> dict[str, str]:
-    """What is there, and what has failed how."""
+    """What is complete, and what failed how."""
     return {
         file.name: file.read_text() if file.suffix == ".txt" else ""
         for file in sorted(folder.iterdir())
@@ -114,7 +114,7 @@ def state(folder: Path) -> dict[str, str]:
 
 
 def child(asked: argparse.Namespace, phase: str, minutes: float) -> int:
-    """Let a process of its own do a phase; say how it ended."""
+    """Run a phase in a child process; returns how it ended."""
     command = [sys.executable, str(Path(__file__).resolve()), str(asked.folder)]
     command += ["--device", asked.device, "--only", asked.only, "--phase", phase]
     command += ["--minutes", f"{max(minutes, 0):.2f}", *["--small"] * asked.small]
@@ -136,7 +136,7 @@ PHASES = {"time": time_all, "trace": trace_all}
 
 
 def each(asked: argparse.Namespace, ending: str, work: Callable[[Side], object]) -> int:
-    """Do a phase's work for all sides whose file of this ending is not there."""
+    """Run a phase for all sides that lack its file."""
     until_s = monotonic() + 60 * asked.minutes
     left = list(missing(asked, ending))
     for place, side in enumerate(left):
@@ -150,7 +150,7 @@ def each(asked: argparse.Namespace, ending: str, work: Callable[[Side], object])
 
 
 def facts(device: str) -> dict[str, Any]:
-    """Say what all recordings of this run were made with, and how."""
+    """Facts common to all recordings of this run."""
     gpu = host.gpu_facts() if device == "cuda" else {}
     return {
         "recorded_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -165,7 +165,7 @@ def facts(device: str) -> dict[str, Any]:
 
 
 def missing(asked: argparse.Namespace, ending: str) -> Iterator[Side]:
-    """Yield what is not there yet, and what the device can make."""
+    """Yield sides that are missing and that the device supports."""
     for side in sides(small=asked.small):
         name = asked.folder / side.name
         if not side.name.startswith(asked.only):
@@ -181,12 +181,12 @@ def missing(asked: argparse.Namespace, ending: str) -> Iterator[Side]:
 
 
 def failure_of(side: Side, folder: Path) -> Path:
-    """Where it stands why a recording could not be made."""
+    """The file with the reason why a recording failed."""
     return folder / f"{side.name}.failed.txt"
 
 
 def has_failed(side: Side, folder: Path) -> bool:
-    """Whether it is not worth another try; what was ended once is."""
+    """Whether it should not be retried; a crash is retried once."""
     failed = failure_of(side, folder)
     return failed.exists() and failed.read_text() != ENDED
 
@@ -194,7 +194,7 @@ def has_failed(side: Side, folder: Path) -> bool:
 def attempt(
     side: Side, asked: argparse.Namespace, work: Callable[[Side], object]
 ) -> bool:
-    """Do the work of one, and note what fails; whether this process may go on."""
+    """Run a phase for one side and note a failure; returns whether to continue."""
     failed = failure_of(side, asked.folder)
     failed.write_text(f"{ENDED}, twice" if failed.exists() else ENDED)
     try:
@@ -215,16 +215,16 @@ def attempt(
 
 
 class NoKernelsError(Exception):
-    """The trace has no kernels: some versions record those of one session alone."""
+    """The trace has no kernels: some versions record those of one session only."""
 
 
 def first_line(error: Exception) -> str:
-    """What an error says first."""
+    """The first line of an error."""
     return str(error).strip().partition("\n")[0]
 
 
 def time_one(side: Side, asked: argparse.Namespace, machine: dict[str, Any]) -> None:
-    """Time one, and measure its memory."""
+    """Time one side, and measure its memory."""
     before = allocated(asked.device)
     step = side.step(asked.device, small=asked.small)
     told = measure(
@@ -240,12 +240,12 @@ def time_one(side: Side, asked: argparse.Namespace, machine: dict[str, Any]) -> 
 
 
 def timed_of(side: Side, folder: Path) -> Path:
-    """Where it stands what a side took, until it is recorded."""
+    """The file with a side's times, until it is recorded."""
     return folder / f"{side.name}{TIMED}"
 
 
 def trace_one(side: Side, asked: argparse.Namespace) -> None:
-    """Record one, with fewer steps until its files are small enough."""
+    """Record one side, with fewer steps until its files are small enough."""
     timed = timed_of(side, asked.folder)
     step = side.step(asked.device, small=asked.small)
     measured = json.loads(timed.read_text())
@@ -273,12 +273,12 @@ def trace_one(side: Side, asked: argparse.Namespace) -> None:
 
 
 def has_kernels(trace: Path) -> bool:
-    """Whether the profiler has seen anything on the GPU."""
+    """Whether the profiler recorded anything on the GPU."""
     return b'"cat": "kernel"' in gzip.decompress(trace.read_bytes())
 
 
 def allocated(device: str) -> int:
-    """[B] What lies in the GPU's memory before a model is made."""
+    """[B] Allocated GPU memory before the model is created."""
     if device == "cpu":
         return 0
     clear_workspaces()
@@ -286,14 +286,14 @@ def allocated(device: str) -> int:
 
 
 def clear_workspaces() -> None:
-    """Give back what cuBLAS keeps for itself, which counts as allocated."""
+    """Release cuBLAS workspaces, which count as allocated."""
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # noqa: SLF001 (it has no public name)
     if clear is not None:
         clear()
 
 
 def workspaces(device: str) -> int:
-    """[B] What cuBLAS holds of the peak, which no program asks for."""
+    """[B] The part of the peak held by cuBLAS."""
     if device == "cpu":
         return 0
     torch.cuda.synchronize()
@@ -303,7 +303,7 @@ def workspaces(device: str) -> int:
 
 
 def tell(line: str) -> None:
-    """Say what goes on."""
+    """Report progress."""
     print(line, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""A recording as `record.py` left it, and how errors of predictions of it are told."""
+"""A recording of `record.py`, and how errors of its predictions are reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAST_ERROR = 0.0001
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recording: its files, and what the steps took that nobody profiled."""
+    """A recording: its files, and the times of unprofiled steps."""
 
     name: str
     kineto: Path
@@ -31,29 +31,29 @@ class Recorded:
 
     @property
     def workload(self) -> str:
-        """The model; recordings of one model do not learn from each other as shared."""
+        """The model; recordings of the same model do not share overheads."""
         return str(self.facts.get("workload", self.name))
 
     @property
     def step_ns(self) -> float:
-        """The per-batch time: of steps back to back."""
+        """The per-batch time, with steps back to back."""
         return float(self.facts["back_to_back_step_ns"])
 
     @property
     def spread(self) -> float:
-        """By how much a round of steps differs at most from that, as a share."""
+        """The largest relative deviation of a round of steps."""
         rounds = self.facts.get("back_to_back_ns") or [self.step_ns]
         return max(abs(float(each) / self.step_ns - 1) for each in rounds)
 
     @property
     def graphed_step(self) -> int:
-        """The step that the execution graph was made in, which took long; or -1."""
+        """The slow step in which the execution graph was recorded; or -1."""
         text = str(self.facts.get("execution_graph_step") or "#-1")
         return int(text.rpartition("#")[2])
 
     @property
     def peak_bytes(self) -> int | None:
-        """What the program's tensors took of the GPU's memory at most."""
+        """Peak GPU memory of the program's tensors."""
         if "peak_bytes" not in self.facts:
             return None
         others = ("bytes_before", "workspace_bytes")
@@ -63,7 +63,7 @@ class Recorded:
 
 
 def recordings(folder: Path) -> list[Recorded]:
-    """What lies in a folder, by name."""
+    """The recordings of a folder, by name."""
     found = []
     for measured in sorted(folder.rglob("*.measured.json")):
         name = measured.name.removesuffix(".measured.json")
@@ -85,12 +85,12 @@ def scores(errors: list[float]) -> tuple[float, float, float]:
 
 
 def scored(errors: list[float]) -> Iterator[str]:
-    """The same for a person: only the last has a sign."""
+    """The same as text: only the last has a sign."""
     *sizes, middle = scores(errors)
     yield from (f"{100 * size:.2f}" for size in sizes)
     yield percent(middle)
 
 
 def percent(share: float | None) -> str:
-    """A share for a person; nothing where there is none."""
+    """A share as text; empty if there is none."""
     return "" if share is None else f"{100 * share:+.2f}"

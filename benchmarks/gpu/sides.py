@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 SMALLER = 16
-"""Small runs have so many times fewer examples in a batch."""
+"""Small runs divide the batch size by this."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One recording: a model, its batch size, how it is trained."""
+    """A recording: a model, its batch size, and how it is trained."""
 
     workload: str
     batch_size: int
@@ -28,7 +28,7 @@ class Side:
 
     @property
     def name(self) -> str:
-        """Name it by all that is not as usual."""
+        """The name has all options that differ from the default."""
         usual = asdict(Training())
         unusual = {
             word: value
@@ -40,7 +40,7 @@ class Side:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a recording or an estimate of it says of itself."""
+        """The facts stored with a recording or an estimate."""
         return {
             "workload": self.workload,
             "about": WORKLOADS[self.workload].about,
@@ -49,13 +49,13 @@ class Side:
         }
 
     def step(self, device: str, *, small: bool) -> Callable[[], object]:
-        """Make the function of one training step."""
+        """The function of one training step."""
         return WORKLOADS[self.workload].step(
             self.batch_size, device=device, training=self.training, small=small
         )
 
     def sized(self, *, small: bool) -> Side:
-        """The same with the batch size that it has here."""
+        """The same with the batch size used here."""
         size = max(2, self.batch_size // SMALLER) if small else self.batch_size
         return Side(self.workload, size, self.training)
 
@@ -75,17 +75,17 @@ def _word(name: str, value: object) -> str:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two recordings, the usual one first, and how a scenario says what differs."""
+    """Two recordings, the default one first, and the scenario of the difference."""
 
     about: str
     before: Side
     after: Side
     edits: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
-    """As `tracedb whatif --edit` and `--set` have them."""
+    """As for `tracedb whatif --edit` and `--set`."""
 
     def sized(self, *, small: bool) -> Pair:
-        """The same with the batch sizes that its sides have here."""
+        """The same with the batch sizes used here."""
         before, after = (side.sized(small=small) for side in (self.before, self.after))
         settings = (
             (f"batch={after.batch_size} from_batch={before.batch_size}",)
@@ -96,7 +96,7 @@ class Pair:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What `pairs.json` says of it."""
+        """The entry in `pairs.json`."""
         return {
             "about": self.about,
             "before": self.before.name,
@@ -123,14 +123,14 @@ ADAM_FOREACH, ADAM_FUSED = (
 UNREAD = Training(reads_loss=False)
 WAITING = Training(reads_loss=False, synchronizes=True)
 
-# Autocast computes the passes in half precision; the casts of weights are its price.
+# Autocast computes the passes in half precision, at the cost of casting weights.
 IN_BF16 = (
     "gpu:kernel phase=forward set to_dtype=bf16",
     "gpu:kernel phase=backward set to_dtype=bf16",
 )
-# Of a list of tensors, one op launches what a loop launches tensor by tensor.
+# For a list of tensors, one op launches what a loop launches per tensor.
 JOINED = ("gpu phase=optimizer fuse", "host op=aten::add_ phase=optimizer x0.05")
-# What follows `fuse` of Adam's lists: of 13 ops over lists two are left.
+# After fusing Adam, 2 of 13 list ops are left.
 FUSED_ADAM = (
     "gpu phase=optimizer fuse",
     "host op=aten::_foreach* phase=optimizer x0.15",
@@ -138,7 +138,7 @@ FUSED_ADAM = (
 
 PAIRS: dict[str, Pair] = {
     "batch_size": Pair("twice the batch", Side("resnet50", 32), Side("resnet50", 64)),
-    # At 512 and 1024 sizes may be the batch's or the model's.
+    # At 512 and 1024, sizes may be the batch's or the model's.
     "batch_size_dlrm": Pair(
         "twice the batch", Side("dlrm_default", 2048), Side("dlrm_default", 4096)
     ),
@@ -220,19 +220,19 @@ PAIRS: dict[str, Pair] = {
         ("host:wait_data overlap workers=4",),
     ),
 }
-"""What differs, and between which two."""
+"""What differs, and the two recordings."""
 
 
 def pairs(*, small: bool) -> Mapping[str, Pair]:
-    """The pairs as they are recorded here."""
+    """The pairs with the batch sizes used here."""
     return {name: pair.sized(small=small) for name, pair in PAIRS.items()}
 
 
 def sides(*, small: bool) -> list[Side]:
-    """List all recordings, each once.
+    """All recordings, each once.
 
-    First one of every model, then the pairs, then the other batch sizes: time may be
-    over before all are there. CUDA graphs come last, as what may break the profiler.
+    First one of every model, then pairs, then other batch sizes, since time may run
+    out. CUDA graphs come last: they may break the profiler.
     """
     first = [Side(name, work.batch_sizes[0]) for name, work in WORKLOADS.items()]
     paired = [side for pair in PAIRS.values() for side in (pair.before, pair.after)]

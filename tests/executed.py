@@ -135,9 +135,9 @@ def warm_up(streams: tuple[int, ...]) -> tuple[Action, ...]:
 def fetched_ahead(
     workers: int, ahead: int, take_ns: int = 0, before: change.Change = change.nothing
 ) -> change.Change:
-    """Prefetch batches, starting from the lead that prefetching reaches in later steps.
+    """Prefetch batches, given the spare time of threads in the original program.
 
-    Changes before that point do not change how long steps were.
+    The spare time is measured before other changes (`before`) are applied.
     """
 
     def change_program(program: Program, delays: Delays) -> tuple[Program, Delays]:

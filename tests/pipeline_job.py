@@ -154,7 +154,7 @@ class _Rank:
     def first_posted(self, stage: int, way: str) -> int:
         """When a stage posts the first receive in a direction."""
         if way == "backward" and (stage, way) not in self.posted:
-            # The first one, after the second last computation in case of all-forward.
+            # After the computation before the last one; all of these are forward.
             return self.ended[stage][-2] if len(self.ended[stage]) > 1 else 0
         return self.posted.get((stage, way), 0)
 

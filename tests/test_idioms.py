@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tracedb.errors import EstimateError
 from tracedb.from_code.recordings import Recording, Source
 
 PROGRAM = """
@@ -143,13 +142,3 @@ def test_copies_in_any_spelling(tmp_path: Path) -> None:
         assert found == copies, way
     copied = len(recorded(tmp_path, after="x.to('cuda', copy=True)").fake.ops)
     assert copied == len(recorded(tmp_path, after="x.to('cuda')").fake.ops) + 1
-
-
-def test_sparse_gradients_are_refused_with_their_line(tmp_path: Path) -> None:
-    """Their number of rows is unknown without a real run."""
-    bag = "torch.nn.EmbeddingBag(9, 4, sparse=True).cuda()"
-    used = f"{bag}(y.reshape(2, 32) * 0).sum().backward()"
-    with pytest.raises(
-        EstimateError, match=r"program.py:\d+: the size of a sparse grad"
-    ):
-        recorded(tmp_path, after=used)

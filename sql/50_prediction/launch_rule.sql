@@ -16,7 +16,7 @@ CREATE VIEW prediction.launch_rule (
 ) AS
 -- From PyTorch's sources (2.4 to 2.13) of each op's CUDA kernels. Ops that sort their
 -- indices (gradients of embeddings, index_put with accumulation) launch a radix sort and
--- scans.
+-- scans. `_coalesce` sorts by merging, in as many passes as the number of rows needs.
 FROM (VALUES
     (1, 'empty.*|new_empty.*|resize|set|lift_fresh|is_.*|_local_scalar_dense|item', []),
     (
@@ -54,5 +54,10 @@ FROM (VALUES
     (20, 'std|var|var_mean|std_mean|norm|linalg_vector_norm', ['reduce']),
     (21, 'var_mean_backward', ['elementwise', 'elementwise']),
     (22, 'embedding|index_select', ['indexSelectLargeIndex']),
-    (23, 'cat|concat|stack', ['CatArrayBatchedCopy'])
+    (23, 'cat|concat|stack', ['CatArrayBatchedCopy']),
+    (
+        24, '_coalesce',
+        ['iota', 'iota', 'merge_sort_tile', 'merge_sort_partition', 'merge_sort_merge',
+         'unique_by_key_init', 'unique_by_key', 'coalesceValuesKernel']
+    )
 ) AS listed (ordinal, pattern, kernels);

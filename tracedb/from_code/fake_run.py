@@ -32,6 +32,7 @@ from tracedb.from_code.job import Job
 from tracedb.from_code.memory import CUDA_BLOCK, Holding, Memory, peak
 from tracedb.from_code.ops import MODULE, Dispatched
 from tracedb.from_code.recorder import Recorder, tensors_of
+from tracedb.from_code.sparse import dense_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,6 +54,8 @@ class FakeStep:
     tf32_convolutions: bool
     block: int = CUDA_BLOCK
     """[B] Allocations are rounded up to multiples of this."""
+    assumed: tuple[str, ...] = ()
+    """Assumptions about sparse gradients, one line each."""
 
     @cached_property
     def memory(self) -> Memory:
@@ -74,7 +77,7 @@ class FakeRun:
     def __init__(self, gpu: str | None, job: Job | None = None) -> None:
         """Prepare for a GPU of that name (None: a CPU) and for the ranks of a job."""
         self._fake = _Fakes(allow_non_fake_inputs=True)
-        self._recorder = Recorder(self._fake)
+        self._recorder = Recorder(self._fake, has_gpu=gpu is not None)
         self._gpu = FakeCpu(self._recorder) if gpu is None else FakeGpu(self._recorder)
         self._name = gpu
         self._ranks = FakeRanks(self._recorder, job or Job())
@@ -137,6 +140,7 @@ class FakeRun:
             torch.backends.cuda.matmul.allow_tf32,
             torch.backends.cudnn.allow_tf32,
             CUDA_BLOCK if self._name else 1,
+            tuple(self._recorder.sparse.assumed),
         )
 
     def _once(self, call: Callable[[], object]) -> None:
@@ -251,8 +255,9 @@ class _Observer:
             self._hold(buffer, "buffer", name)
 
     def _hold(self, tensor: torch.Tensor, kind: str, name: str = "") -> None:
-        holding = self._recorder.holding(tensor)
-        holding.kind, holding.name = kind, name or holding.name
+        for part in dense_parts(tensor):
+            holding = self._recorder.holding(part)
+            holding.kind, holding.name = kind, name or holding.name
 
     def _before(self, chosen: Optimizer, _args: object, _kwargs: object) -> None:
         if id(chosen) not in self._optimizers:

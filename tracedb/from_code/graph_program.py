@@ -183,6 +183,8 @@ class Reader:
     def _dispatch(self, given: GraphNode, node: Node) -> None:
         """Fill in the op's arguments, results and device."""
         node.dispatched = self._dispatched(given)
+        if not self.is_of_gpu:
+            on_gpu.note_bags(node.dispatched)
         node.dispatched.awaits = 0 if self._awaits(given) else None
         is_on_gpu = node.dispatched.is_on_gpu
         node.name = node.dispatched.name

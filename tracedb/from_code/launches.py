@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, prod
+from math import ceil, log2, prod
 from typing import TYPE_CHECKING
 
 from tracedb.from_code.ops import Shape
@@ -48,6 +48,16 @@ _NCCL = {
     "scatter": "SendRecv",
     "gather": "SendRecv",
 }
+BAGS, DENSE = "aten::_embedding_bag_backward", "aten::_embedding_bag_dense_backward"
+"""What autograd calls, and what that calls where the gradient is dense."""
+_OFFSETS, _SPARSE = 2, 9
+"""Arguments of the first that the second does not have."""
+_MERGES = ("merge_sort_partition", "merge_sort_merge")
+"""Kernels of each pass in which Thrust merges what is sorted by another comparison."""
+_TILE = 2048
+"""Numbers of 8 bytes that are sorted at once, before they are merged (CUB)."""
+_COUNT_BYTES = 8
+_LOOKED_UP = "indexSelectLargeIndex"
 _NUMBER = re.compile(r"-?\d+")
 _COPIED = re.compile(r"_to_copy|clone|contiguous|copy")
 
@@ -119,13 +129,13 @@ class LaunchTable:
         sorting calls a library, which is not an op.
         """
         found = self._launching(op)
-        is_all = op.name.startswith("aten::") and not any(
-            "sort" in work.name for work in found.work
+        is_all = op.name.startswith("aten::") and not (
+            op.name != BAGS and any("sort" in work.name for work in found.work)
         )
         return _NOTHING if parts_launch and is_all else found
 
     def _launching(self, op: Dispatched) -> Launching:
-        bare = re.sub(r"([^_])_$", r"\1", op.name.rpartition("::")[2])
+        bare = _bare(op.name)
         if op.called is not None:
             return _collective(op, op.called)
         if op.transfer:
@@ -138,7 +148,26 @@ class LaunchTable:
             return _NOTHING
         if not any(result.elements for result in op.results or op.tensors):
             return _NOTHING
-        return self._kernels(bare, op)
+        return self._counted(bare, op) or self._kernels(bare, op)
+
+    def _counted(self, bare: str, op: Dispatched) -> Launching | None:
+        """What an op launches that is counted as another one, if it is."""
+        if op.counted_as is not None:
+            names = self.learnt.get(op.name) or self._ruled(bare, op)
+            like, arguments = op.counted_as
+            if bare != "_coalesce":
+                return Launching(_named(names), like, arguments)
+            counts = [a.dims[0] for a in arguments if isinstance(a, Shape)]
+            return Launching(_coalesced(names, max(counts)), like, arguments)
+        if op.name != BAGS:
+            return None
+        if op.arguments[_SPARSE] == "True":
+            selected = (op.arguments[0], "0", op.arguments[1])
+            return Launching(_named((_LOOKED_UP,)), "aten::index_select", selected)
+        kept = tuple(op.arguments[:_OFFSETS] + op.arguments[_OFFSETS + 1 : _SPARSE])
+        kept += tuple(op.arguments[_SPARSE + 1 :])
+        kernels = self.learnt.get(DENSE) or self._ruled(_bare(DENSE), op)
+        return Launching(_named(kernels), DENSE, kept)
 
     def _kernels(self, bare: str, op: Dispatched) -> Launching:
         shown = self.learnt.get(op.name)
@@ -174,6 +203,22 @@ class LaunchTable:
                 f"tf32_{name}" if name.startswith("conv") else name for name in kernels
             )
         return kernels
+
+
+def _bare(name: str) -> str:
+    """The name of an op without what it is from, and whether it writes its input."""
+    return re.sub(r"([^_])_$", r"\1", name.rpartition("::")[2])
+
+
+def _coalesced(names: tuple[str, ...], rows: int) -> tuple[Work, ...]:
+    """Kernels that merge sorted tiles in passes, and a wait for the number of rows."""
+    passes = max(ceil(log2(rows / _TILE)), 0) if rows else 0
+    repeated = [n for n in names if n not in _MERGES]
+    place = next((p for p, n in enumerate(names) if n in _MERGES), len(repeated))
+    if len(repeated) < len(names):
+        repeated[place:place] = _MERGES * passes
+    *first, last = _named(tuple(repeated))
+    return (*first, _copy("DtoH", _COUNT_BYTES, is_waited=True), last)
 
 
 def _is_aligned(op: Dispatched) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tracedb.from_code.graph_values import arguments, shapes
+from tracedb.from_code.launches import BAGS
 from tracedb.from_code.ops import Argument, Dispatched, Shape
 from tracedb.from_code.program import BACKWARD, Node
 
@@ -28,6 +29,9 @@ NAMES = {
 }
 """Ops of oneDNN and MKL, and PyTorch ops that take the same tensors."""
 
+_BAGS = ("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
+_OF_BAGS = 3
+"""The argument of their gradient that has the bag of each index."""
 _ROWS = 32
 """The memory-efficient kernel pads rows of its sums to a multiple of this."""
 _HALF = ("c10::Half", "c10::BFloat16")
@@ -194,6 +198,16 @@ def _iterations(nodes: Sequence[Node]) -> list[Sequence[Node]] | None:
         if not rest and names == names[:length] * count:
             return [nodes[i * length : (i + 1) * length] for i in range(count)]
     return None
+
+
+def note_bags(op: Dispatched) -> None:
+    """Give the ops of embedding bags the bag of each index, which only a GPU notes."""
+    if op.name in _BAGS and not op.results[1].elements:
+        op.results[1] = op.tensors[1]
+    elif op.name == BAGS:
+        rows, of_bags = op.arguments[1], op.arguments[_OF_BAGS]
+        if isinstance(of_bags, Shape) and not of_bags.elements:
+            op.arguments[_OF_BAGS] = rows
 
 
 def _listed_name(node: Node) -> str:

@@ -53,6 +53,8 @@ class Dispatched:
     """The collective that it calls, if any."""
     awaits: int | None = None
     """If it waits for a collective: how many were called after that one."""
+    counted_as: tuple[str, tuple[Argument, ...]] | None = None
+    """An op and arguments with as much work, if its own do not say how much it has."""
 
     @property
     def message(self) -> dict[str, Any]:

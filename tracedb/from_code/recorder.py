@@ -16,11 +16,11 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from tracedb.errors import EstimateError
 from tracedb.from_code import collectives, composed, fake_cuda, place
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.memory import Holding, Ledger
 from tracedb.from_code.ops import MARK, Argument, Dispatched, Shape
+from tracedb.from_code.sparse import Sparse, dense_parts
 from tracedb.from_code.unknown import refuse
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 _NO_WORK = ("prim", "profiler")
 """Namespaces of ops that only query, or mark ranges."""
 
+_BAGS = (
+    torch.ops.aten._embedding_bag.default,  # noqa: SLF001 (it has no public name)
+    torch.ops.aten._embedding_bag_forward_only.default,  # noqa: SLF001
+)
 _DEVICE, _META = torch.ops.prim.device.default, torch.device("meta")
 
 _TYPES = {
@@ -54,16 +58,8 @@ def _is_wrapper(kind: type) -> bool:
 
 
 def tensors_of(value: object) -> Iterator[torch.Tensor]:
-    """The tensors in a possibly nested argument or result.
-
-    Raises `EstimateError` for sparse ones, whose size depends on values.
-    """
+    """The tensors in a possibly nested argument or result."""
     if isinstance(value, torch.Tensor):
-        if value.layout is torch.sparse_coo:
-            raise EstimateError(
-                f"{place.of_caller()}: the size of a sparse gradient is unknown "
-                "without a real run; create the embedding with sparse=False"
-            )
         yield value
     elif isinstance(value, (list, tuple)):
         for one in value:
@@ -135,7 +131,7 @@ class Now:
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Runs ops on fake tensors, and records each with its results."""
 
-    def __init__(self, fake: FakeTensorMode) -> None:
+    def __init__(self, fake: FakeTensorMode, *, has_gpu: bool = True) -> None:
         """Start empty; `fake` computes sizes and types."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.fake = fake
@@ -143,6 +139,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.side = Side()
         self.now = Now()
         self.ops: dict[int, Dispatched] = {}
+        self.sparse = Sparse(self)
+        self.has_gpu = has_gpu
         self.is_running = False
         self._twins: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         self._sent = 0
@@ -164,11 +162,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # Fast path: PyTorch asks for the device several times per op.
             is_within = args[0].fake_mode.in_kernel_invocation
             return _META if is_within else args[0].fake_device
-        if func.namespace in composed.NAMESPACES:
-            decomposed = composed.parts(func, self)
-            if decomposed is not None:
-                with self:
-                    return decomposed(*args, **kwargs)
+        tensors = list(tensors_of([args, kwargs]))
+        apart = self._apart(func, args, tensors)
+        if apart is not None:
+            return apart(*args, **kwargs)
         with self._running():
             if func.namespace in _NO_WORK:
                 return func(*args, **kwargs)
@@ -181,13 +178,32 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.ledger.now += 1
             number = self.ledger.now
             is_made = "lift" in func.name()
-            given = (
-                [] if is_made else list(map(self.holding, tensors_of([args, kwargs])))
-            )
+            given = [] if is_made else list(map(self.holding, tensors))
             with _RecordFunctionFast(f"{MARK}{number}"), _unrecorded():
                 result = self._run(func, args, kwargs)
             self._note(number, func, (args, kwargs), result, given)
         return result
+
+    def _apart(
+        self,
+        func: Any,  # noqa: ANN401
+        args: tuple[object, ...],
+        tensors: list[torch.Tensor],
+    ) -> Callable[..., object] | None:
+        """What does the same as an op by others that are recorded, if it has any."""
+        if func.namespace in composed.NAMESPACES:
+            found = composed.parts(func, self)
+            return None if found is None else self.recorded(found)
+        return self.sparse.parts(func, args, tensors)
+
+    def recorded(self, apart: Callable[..., object]) -> Callable[..., object]:
+        """The same function, whose ops are recorded while another one is executed."""
+
+        def run(*args: object, **kwargs: object) -> object:
+            with self:
+                return apart(*args, **kwargs)
+
+        return run
 
     def collective(
         self, message: Message, given: list[torch.Tensor], made: list[torch.Tensor]
@@ -227,6 +243,27 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         known = self._arriving.get(id(self.holding(tensor)))
         if known is not None:
             self.wait(known[1])
+
+    def is_on_cuda(self, tensor: torch.Tensor) -> bool:
+        """Whether CUDA's kernels compute with a tensor."""
+        return self.has_gpu and self.holding(tensor).is_on_gpu
+
+    def computed(
+        self,
+        name: str,
+        given: list[torch.Tensor],
+        made: list[torch.Tensor],
+        counted_as: tuple[str, list[object]],
+    ) -> None:
+        """Note an op that was not dispatched, and the op that does as much."""
+        like, arguments = counted_as
+        op = Dispatched(
+            name, list(map(_argument, given)), list(map(_shape, made)),
+            is_on_gpu=any(self.holding(tensor).is_on_gpu for tensor in given),
+            is_view=False, writes=True, line=place.of_caller(),
+            counted_as=(like, tuple(map(_argument, arguments))),
+        )  # fmt: skip
+        self._called(op)
 
     def _called(self, op: Dispatched) -> None:
         """Record a call in order among the ops."""
@@ -271,16 +308,28 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             (tensor,) = tensors_of(args)
             return 0.0 if tensor.dtype.is_floating_point else 0
         try:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            return self._bags(args, result) if func in _BAGS else result
         except (DataDependentOutputException, DynamicOutputShapeException):
             refuse(f"{func}".removesuffix(".default"))
 
+    def _bags(self, args: tuple[Any, ...], result: Any) -> object:  # noqa: ANN401
+        """The results of an embedding bag: on a GPU also the bag of each index."""
+        found, of_bags, *rest = result
+        if not of_bags.numel() and self.is_on_cuda(args[0]):
+            of_bags = torch.empty_like(args[1])
+        return found, of_bags, *rest
+
     def holding(self, tensor: torch.Tensor) -> Holding:
-        """The holding of a tensor's storage; added now if it existed before the run."""
+        """The holding of a tensor's storage; added now if it existed before the run.
+
+        For a sparse tensor, that of its values.
+        """
         while _is_wrapper(type(tensor)):
             inner, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
             tensor = getattr(tensor, inner[0])
         with self._running(), torch._C.DisableTorchFunction():  # noqa: SLF001 (it has no public name)
+            tensor, *_ = dense_parts(tensor)
             if not isinstance(tensor, FakeTensor):
                 tensor = self._twin(tensor)
             storage = tensor.untyped_storage()

@@ -54,17 +54,18 @@ class Recording:
 
     @property
     def unsure(self) -> tuple[str, ...]:
-        """Sends and receives, one line per source line: the other rank is not run."""
+        """Assumptions: other ranks of sends and receives, rows of sparse gradients."""
         calls = {
             (op.line, op.called.kind): None
             for op in self.fake.ops.values()
             if op.called is not None and op.called.kind in _POINT_TO_POINT
         }
-        return tuple(
+        waiting = (
             f"{line}: {kind}: the other rank is assumed to call at the same time, so "
             "idle time in a pipeline is missing"
             for line, kind in calls
         )
+        return (*waiting, *self.fake.assumed)
 
     @cached_property
     def root(self) -> Node:

@@ -5,8 +5,8 @@
 
 Leaves out one campaign at a time (a harness on a GPU), and one GPU at a time: rows are
 predicted by the shipped models of other campaigns, or of the nearest other GPUs, which
-have never seen them, with bands that they had no part in. Nothing is trained, so it
-takes a minute. `shipped_models.py` says what `--published` is.
+have never seen them, with bands that they had no part in. Only models of several GPUs
+are trained, so it takes some minutes. `shipped_models.py` says what `--published` is.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tracedb import kernels
 from tracedb.kernels.blend import Answer, blended
 from tracedb.kernels.groups import LEAST_ROWS, groups_of
 from tracedb.kernels.harnesses import are_alike, compared, harness_error
+from tracedb.kernels.held_out import HeldOut, transfer_of
 from tracedb.kernels.measurements import read_measurements
 from tracedb.kernels.scores import Scores, scores_of
-from tracedb.kernels.transfer import HeldOut, transfer_of
 from tracedb.kernels.usual import usual_ns
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tracedb.kernels.predictor import Predictor
     from tracedb.kernels.rows import Rows
 
-MOST_ROWS = 3_000
+MOST_ROWS = 1_500
 SEED = 0
 
 ABOUT = """\
@@ -60,16 +60,20 @@ All rows that a harness measured on a GPU, as far as they are in the range of ot
 harnesses on the same GPU, predicted by the shipped models of those. A trace is one more
 campaign. The own band comes from folds of one campaign. The band with the harness
 factor, which predictions for a trace without calibration use, is as wide as campaigns
-of the family and type require, excluding this campaign; if there are none, as those of
-all families require. It holds {held:.0f} % in the mean over these {count} campaigns.
+of the family and type require, excluding this campaign; campaigns of all other families
+have two votes together. It holds {held:.0f} % in the mean over these {count} campaigns.
 """
 HARDWARE = """\
 ## One GPU left out
 
 All rows of a GPU, predicted by the shipped models of the vendor's nearest three other
-GPUs, each multiplied by the ratio of the rooflines (with fitted or default shares, as
-the other GPUs require), with the band that the others required when they were held out.
-`Twin` says whether a GPU with nearly the same figures was among them. For comparison:
+GPUs, each multiplied by the ratio of the rooflines (with fitted or default shares), and
+by a model of all other GPUs of the vendor, which is fitted anew without the GPU. How
+both are mixed, and the band, is what the other GPUs required when they were held out;
+the GPU itself has no part in either. The other GPUs are those of the same harness, or
+of all harnesses if it measured fewer than two. `Twin` says whether the same harness
+measured a GPU with nearly the same figures; `worst` is the largest GMAE of a key. For
+comparison:
 the roofline with the default shares of the peaks, which is used where no model is
 (`prediction.kernel_efficiency`; its shares were fitted to many of these data), and the
 data sheet's roofline. Only kernel times are scored: NeuSight's times include the
@@ -149,12 +153,12 @@ def hardware(
     held_out = HeldOut(known, predictors)
     for group in known:
         transfer = transfer_of(group.key, held_out.held(group.key.hardware))
-        answered = held_out.answered(group, usual_part=transfer.usual_part)
+        answered = held_out.answered(group, transfer)
         if answered is None:
             continue
         rows, predicted, is_near = answered
-        error = transfer.error_on(is_near=is_near)
-        found = predicted.at_least(float(np.exp(error)))
+        verdict = transfer.of(is_near=is_near)
+        found = verdict.banded(predicted)
         usual, sheet = usual_ns(rows), rows.work.datasheet_ns
         ways = {
             "model": (found.ns, found.low_ns, found.high_ns),
@@ -162,7 +166,7 @@ def hardware(
             "sheet": (sheet, sheet, sheet),
         }
         one = scored(replace(group, rows=rows), [group.key.hardware], ways)
-        yield replace(one, is_by_models=transfer.is_better, is_near=is_near)
+        yield replace(one, is_by_models=verdict.is_better, is_near=is_near)
 
 
 def three(scores: Iterable[Scores]) -> str:
@@ -170,6 +174,11 @@ def three(scores: Iterable[Scores]) -> str:
     kept = [*scores]
     names = ("gmae_share", "mape_share", "p90_share")
     return " / ".join(f"{100 * median(getattr(s, n) for s in kept):.1f}" for n in names)
+
+
+def worst(scores: Iterable[Scores]) -> str:
+    """The largest mean error of a key."""
+    return f"{100 * max(s.gmae_share for s in scores):.1f}"
 
 
 def held(scores: Iterable[Scores]) -> str:
@@ -203,7 +212,7 @@ def campaign_rows(found: Sequence[Scored]) -> Iterator[list[str]]:
 
 
 def hardware_rows(
-    found: Sequence[Scored], serving: Mapping[tuple[str, str], bool]
+    found: Sequence[Scored], serving: Mapping[tuple[str, str, str], bool]
 ) -> Iterator[list[str]]:
     """A row per family and harness."""
     for kind, part in by_family(found):
@@ -212,10 +221,11 @@ def hardware_rows(
             ", ".join(sorted({one.group.key.hardware for one in part})),
             str(len(part)),
             three(one.scores["model"] for one in part),
+            worst(one.scores["model"] for one in part),
             held(one.scores["model"] for one in part),
             three(one.scores["usual"] for one in part),
             three(one.scores["sheet"] for one in part),
-            "models" if serving[kind[0], kind[1]] else "roofline",
+            "models" if serving[kind[0], kind[1], kind[3]] else "roofline",
         ]
 
 
@@ -279,13 +289,17 @@ def main() -> None:
         "hardware left out",
         "keys",
         "models",
+        "worst",
         "band holds",
         *errors,
     ]
     serves = {
-        (m.key.family, m.key.dtype): m.transfer.is_better
+        (m.key.family, m.key.dtype, twin): m.transfer.of(
+            is_near=twin == "yes"
+        ).is_better
         for m in models
         if m.key.measured == "kernel"
+        for twin in ("yes", "no")
     }
     parts += ["", about_hardware(moved)]
     parts += table([*head, "serves"], hardware_rows(moved, serves), left=5)

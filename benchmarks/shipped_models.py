@@ -48,7 +48,7 @@ _NO_SOURCES = ("mlpredict",)
 
 _AREAS = ("attention", "encoder_attention", "gemm")
 _VLLM = tuple(f"{area}/vllm/0.24.0" for area in _AREAS)
-_NEW = ("h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm")
+_NEW = ("h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "rtx_pro_6000_server")
 PUBLISHED = {
     "a100_sxm": ("attention/vllm/0.14.0", "comm/nccl/2.27.3"),
     "l40s": (*_VLLM, "comm/nccl/2.27.3"),

@@ -17,10 +17,12 @@ import tracedb
 from tracedb import KernelModelError, kernels
 from tracedb.kernels.blend import Answer, blended
 from tracedb.kernels.hardware import hardware_table
+from tracedb.kernels.held_out import Held, transfer_of
 from tracedb.kernels.model import Key
+from tracedb.kernels.pooled import SOURCE
 from tracedb.kernels.predictor import Predicted
 from tracedb.kernels.rows import rows_of
-from tracedb.kernels.transfer import NEAREST, PARTS, Held, transfer_of
+from tracedb.kernels.transfer import GRID, NEAREST, PARTS, Mix, Verdict
 from tracedb.kernels.usual import usual_ns
 from tracedb.kernels.work import Op
 
@@ -187,7 +189,8 @@ def test_shipped_models() -> None:
     for row in map(kernels.summary, shipped.models):
         assert row["licence"].endswith(("Apache-2.0", "MIT")), row
         assert row["files"]
-        assert row["gmae_share"] < 0.2
+        # Held-out GPUs judge pooled models: they have no score of their own.
+        assert row["source"] == SOURCE or row["gmae_share"] < 0.2, row
     hardware = {shelf.key.hardware for shelf in shipped.shelves}
     assert hardware >= {"A100 80GB", "H100", "B200", "L40S", "V100 PCIe", "T4", "P100"}
 
@@ -249,48 +252,91 @@ def test_measured_gpus_use_their_own_models(serving: kernels.Models) -> None:
     assert len(set(nearest)) > NEAREST
 
 
+def held(
+    hardware: str,
+    errors: list[float],
+    *,
+    pooled: list[float] | None = None,
+    dtype: str = "float16",
+    roofline: float = 0.9,
+) -> Held:
+    """A held-out GPU: errors for each part of the usual shares, or for each row."""
+    key = Key(hardware, "gemm", "mm", dtype, "kernel", "one", "")
+    by_weight = {0.0: errors, 0.5: pooled}
+    by_mix = {
+        mix: np.full(9, given[PARTS.index(mix.usual_part)])
+        for mix in GRID
+        if (given := by_weight[mix.pooled]) is not None
+    }
+    return Held(key, by_mix, np.full(9, roofline))
+
+
 def test_held_out_gpus_decide_what_serves() -> None:
     """Each GPU has one vote; types of the same rate are judged together."""
-
-    def held(hardware: str, dtype: str, errors: list[float], roofline: float) -> Held:
-        key = Key(hardware, "gemm", "mm", dtype, "kernel", "one", "")
-        by_part = {part: np.array(errors) for part in PARTS}
-        return Held(key, by_part, np.full(len(errors), roofline))
-
     found = [
-        held("A100", "float16", [0.1, -0.1, 0.1, 0.1, 0.5], 0.3),
-        held("H100", "bfloat16", [0.2, -0.2], -0.1),
-        held("H100", "float16", [0.2, 0.2], 0.1),
-        held("H20", "float8", [0.9], 0.2),
-        held("H800", "float8", [0.9], 0.2),
-        held("T4", "float32", [0.01], 0.9),
+        held("A100", [0.3, 0.3, 0.3], roofline=0.3),
+        held("H100", [-0.2, -0.2, -0.2], roofline=-0.4, dtype="bfloat16"),
+        held("H100", [0.2, 0.2, 0.2], roofline=0.2),
+        held("H20", [0.9, 0.9, 0.9], roofline=0.2, dtype="float8"),
+        held("H800", [0.9, 0.9, 0.9], roofline=0.2, dtype="float8"),
+        held("T4", [0.01, 0.01, 0.01], dtype="float32"),
     ]
-    half = transfer_of(found[1].key, found)
-    assert (half.error, half.hardware, half.is_better) == (0.2, 2, True)
-    assert half.mean_error == pytest.approx((0.18 + 0.2) / 2)
-    assert half.roofline_error == pytest.approx((0.3 + 0.1) / 2)
-    assert not transfer_of(found[3].key, found).is_better
-    single = transfer_of(found[-1].key, found)
+    half = transfer_of(found[1].key, found).far
+    assert (half.error, half.hardware, half.is_better) == (0.3, 2, True)
+    assert half.mean_error == pytest.approx((0.3 + 0.2) / 2)
+    assert half.roofline_error == pytest.approx((0.3 + 0.3) / 2)
+    assert not transfer_of(found[3].key, found).far.is_better
+    single = transfer_of(found[-1].key, found).far
     assert (single.hardware, single.is_better) == (1, False)
-    other = transfer_of(replace(found[0].key, family="softmax"), found)
+    other = transfer_of(replace(found[0].key, family="softmax"), found).far
     assert (other.hardware, other.error, other.is_better) == (0, 0.9, False)
 
 
 def test_held_out_gpus_choose_the_share() -> None:
     """The share with the smallest error is chosen; near GPUs have their own band."""
-
-    def held(hardware: str, errors: tuple[float, ...], *, is_near: bool) -> Held:
-        key = Key(hardware, "gemm", "mm", "float16", "kernel", "one", "")
-        by_part = dict(zip(PARTS, (np.full(9, e) for e in errors), strict=True))
-        return Held(key, by_part, np.full(9, 0.9), is_near)
-
-    far = held("A100", (0.4, 0.3, 0.5), is_near=False)
-    near = held("H200", (0.2, 0.1, 0.05), is_near=True)
+    far = held("A100", [0.4, 0.3, 0.5])
+    near = replace(held("H200", [0.2, 0.1, 0.05]), is_near=True)
     found = transfer_of(far.key, [far, near])
-    assert (found.usual_part, found.error, found.near_error) == (0.5, 0.3, 0.1)
-    assert (found.error_on(is_near=True), found.error_on(is_near=False)) == (0.1, 0.3)
+    assert found.far.mix == found.near.mix == Mix(0.5)
+    assert (found.of(is_near=False).error, found.of(is_near=True).error) == (0.3, 0.1)
     single = transfer_of(far.key, [far])
-    assert (single.usual_part, single.error, single.near_error) == (0, 0.4, 0.4)
+    assert (single.far.mix, single.far.error, single.near.error) == (Mix(), 0.4, 0.4)
+
+
+def test_two_held_out_gpus_do_not_choose_the_pooled_model() -> None:
+    """Three do, separately for GPUs with a twin and without."""
+    names = ("A100", "L40S", "T4", "H100", "H200", "B200")
+    far = [held(n, [0.4, 0.4, 0.3], pooled=[0.5, 0.5, 0.5]) for n in names[:3]]
+    near = [held(n, [0.4, 0.4, 0.3], pooled=[0.2, 0.1, 0.2]) for n in names[3:]]
+    found = far + [replace(each, is_near=True) for each in near]
+    both = transfer_of(found[0].key, found)
+    assert (both.far.mix, both.near.mix) == (Mix(1.0), Mix(0.5, 0.5))
+    assert both.is_pooled
+    assert transfer_of(found[0].key, found[3:5]).near.mix == Mix(1.0)
+
+
+def test_a_mix_is_between_its_parts_and_above_the_bound() -> None:
+    """It is the geometric mean; without a pooled model, the other part."""
+    frame = pl.DataFrame({"batch": [1, 1], "m": [64, 8192], "n": [4096] * 2})
+    frame = frame.with_columns(k=pl.lit(4096))
+    figures = hardware_table().find("H100").figures
+    op = Op("gemm", "mm", "bfloat16")
+    rows = rows_of(frame, op, figures, is_listed=True)
+    low, high = rows.least_ns * [0.5, 2], rows.least_ns * [0.9, 8]
+    near, pooled = (Predicted(ns, ns / 2, ns * 2, np.zeros(2)) for ns in (low, high))
+    found = Mix(0.0, 0.5).of(near, pooled, rows)
+    assert found.ns == pytest.approx(rows.least_ns * [1, 4])
+    assert found.high_ns == pytest.approx(2 * found.ns)
+    assert Mix(0.0, 0.5).of(near, None, rows) == near
+
+
+def test_the_band_is_that_of_held_out_gpus() -> None:
+    """Out of range, the models' own band is used if it is wider."""
+    ns = np.full(2, 100.0)
+    own = Predicted(ns, ns / 10, ns * 10, np.array([0.0, 1.0]))
+    found = Verdict(error=float(np.log(2.0))).banded(own)
+    assert found.low_ns.tolist() == [50, 10]
+    assert found.high_ns.tolist() == [200, 1000]
 
 
 @pytest.mark.parametrize(

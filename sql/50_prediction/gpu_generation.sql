@@ -16,9 +16,9 @@ FROM (VALUES
     ('NVIDIA', 'Volta', ['V100', 'V100 PCIe']),
     ('NVIDIA', 'Turing', ['T4', 'RTX 2080 Ti']),
     ('NVIDIA', 'Ampere', ['A100 PCIe', 'A100 80GB', 'A100 40GB', 'A10', 'A40']),
-    ('NVIDIA', 'Ada', ['L40S', 'L4']),
+    ('NVIDIA', 'Ada', ['L40S', 'L4', 'RTX 6000 Ada']),
     ('NVIDIA', 'Hopper', ['H100 PCIe', 'H100', 'H200', 'H20', 'H800']),
-    ('NVIDIA', 'Blackwell', ['B200', 'B300']),
+    ('NVIDIA', 'Blackwell', ['B200', 'B300', 'RTX PRO 6000']),
     ('AMD', 'CDNA 2', ['MI210', 'MI250']),
     ('AMD', 'CDNA 3', ['MI300X'])
 ) AS made (vendor, generation, members);

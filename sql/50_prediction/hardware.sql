@@ -68,7 +68,9 @@ CREATE VIEW prediction.hardware (
 -- Peaks, memory, links: NVIDIA's datasheets of P100, V100 (its PCIe card has no NVLink), T4,
 -- A10, A40, A100, L4, L40S, H100, H200, HGX B200 and B300, RTX 2080 Ti (Turing whitepaper);
 -- AMD's of MI210, MI250X (half: a device is one of two dies) and MI300X. H20 and H800 have no
--- datasheet: vendors' figures (H800: an H100 with less NVLink), H100's cache. Cache bandwidth:
+-- datasheet: vendors' figures (H800: an H100 with less NVLink), H100's cache. RTX PRO 6000: its
+-- Server Edition at the 2.43 GHz that aiconfigurator's system file reports; RTX 6000 Ada: NVIDIA's
+-- datasheet. Cache bandwidth:
 -- measured by Lin et al. for P100, V100 and A100 (HW_PARAMS), else 3 times the memory's, 2
 -- times from H100 on (chipsandcheese.com). Pageable: 8.1 GB/s (Lin et al., V100 and A100) over
 -- the 0.79 of `kernel_efficiency`. Matrix share: AMD gives 708 of MI300X's 1307 TFLOP/s at
@@ -133,6 +135,8 @@ listed AS (
         ('A40', 19, '\bA40\b', 37.4, 74.8, 149.7, 696, 6, 2088, 84, 1.74, 31.5, 56.25, 25, 2000),
         ('H20', 20, '\bH20\b', 44, 74, 148, 4000, 60, 5700, 78, 1.98, 63, 450, 400, 1600),
         ('H800', 21, 'H800([^0-9]|$)', 66.9, 494.7, 989.4, 3350, 50, 5700, 132, 1.98, 63, 200, 400, 1600),
+        ('RTX PRO 6000', 22, 'RTX[ _]PRO[ _]6000', 117, 234, 467.8, 1792, 128, 5376, 188, 2.43, 63, 63, 25, 1700),
+        ('RTX 6000 Ada', 23, 'RTX ?6000 ?Ada', 91.1, 182.1, 364.2, 960, 96, 2880, 142, 2.505, 31.5, 31.5, 25, 1700),
         ('CPU', 98, 'CPU|Xeon|EPYC|Ryzen', 1.5, 1.5, 3, 150, 32, 400, 16, 3, 150, 150, 100, 1000),
         ('unknown', 99, '', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 50, 2100)
     ) AS datasheet (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .model import Model
-    from .transfer import Transfer
+    from .transfer import Verdict
 
 Fact = tuple[str, str, str]
 """A part of the model, a name in it, its value as text."""
@@ -70,10 +70,10 @@ def described(model: Model) -> Iterator[Fact]:
         ends = np.exp(band.low.min()), np.exp(band.high.max())
         yield "band", name, f"x {ends[0]:.3f} .. {ends[1]:.3f}"
     yield "band", "of another harness", f"x {_ends(model.harness_error)}"
-    yield "band", "of other hardware", f"x {_ends(model.transfer.error)}"
-    near = model.transfer.near_error
-    yield "band", "of a twin", f"x {_ends(near)}"
-    yield from _transfer(model.transfer)
+    yield "band", "of other hardware", f"x {_ends(model.transfer.far.error)}"
+    yield "band", "of a twin", f"x {_ends(model.transfer.near.error)}"
+    yield from _transfer("other hardware", model.transfer.far)
+    yield from _transfer("a twin", model.transfer.near)
     for name, score in predictor.scores.items():
         yield "score", name, _reported(asdict(score))
     for name, score in predictor.datasheet_scores.items():
@@ -84,16 +84,17 @@ def described(model: Model) -> Iterator[Fact]:
         yield "feature", str(number), name
 
 
-def _transfer(transfer: Transfer) -> Iterator[Fact]:
-    """What serves on hardware that was not measured, and why."""
-    serving = "such models" if transfer.is_better else "the roofline"
-    yield "other hardware", "served by", serving
-    yield "other hardware", "held out in turn", str(transfer.hardware)
-    if transfer.hardware:
-        yield "other hardware", "part of usual shares", f"{transfer.usual_part:g}"
-        yield "other hardware", "mean log error", f"{transfer.mean_error:.3f}"
-        of_roofline = f"{transfer.roofline_error:.3f}"
-        yield "other hardware", "mean log error of the roofline", of_roofline
+def _transfer(part: str, verdict: Verdict) -> Iterator[Fact]:
+    """What is used for a GPU that was not measured, and why."""
+    serving = "such models" if verdict.is_better else "the roofline"
+    yield part, "served by", serving
+    yield part, "held out in turn", str(verdict.hardware)
+    if verdict.hardware:
+        yield part, "part of usual shares", f"{verdict.mix.usual_part:g}"
+        yield part, "weight of the pooled model", f"{verdict.mix.pooled:.2g}"
+        yield part, "mean log error", f"{verdict.mean_error:.3f}"
+        of_roofline = f"{verdict.roofline_error:.3f}"
+        yield part, "mean log error of the roofline", of_roofline
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 (JSON)

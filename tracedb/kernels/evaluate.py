@@ -17,11 +17,11 @@ from .blend import Answer, blended
 from .families import FAMILIES
 from .groups import LEAST_ROWS, groups_of
 from .harnesses import are_alike, compared, harness_error
+from .held_out import HeldOut, transfer_of
 from .measurements import read_measurements
 from .predictor import fit_predictor
 from .scores import Scores, scores_of
 from .splits import SEED, SPLITS
-from .transfer import HeldOut, transfer_of
 from .usual import usual_ns
 
 if TYPE_CHECKING:
@@ -221,14 +221,13 @@ def _across(members: Sequence[Sample]) -> Iterator[dict[str, Any]]:
     held_out = HeldOut(groups, {m.group.key: m.predictor for m in members})
     for group in groups:
         transfer = transfer_of(group.key, held_out.held(group.key.hardware))
-        answered = held_out.answered(group, usual_part=transfer.usual_part)
+        answered = held_out.answered(group, transfer)
         if answered is None:
             continue
         rows, predicted, is_near = answered
         trained = sum(len(other.rows) for other in groups if other is not group)
         counts = {"split": "hardware", "trained_rows": trained}
-        error = transfer.error_on(is_near=is_near)
-        found = predicted.at_least(float(np.exp(error)))
+        found = transfer.of(is_near=is_near).banded(predicted)
         yield from _scored(replace(group, rows=rows), found, counts)
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _MOST_ROWS = 3_000
 _LEAST_ROWS = 20
 """Fewer rows in the range of the other harness say nothing."""
+_OTHERS = 2.0
+"""Votes of all pairs of other families and types together."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +63,22 @@ def compared(
 def harness_error(key: Key, comparisons: Sequence[Comparison]) -> float:
     """The log error within which four of five kernels of another harness lie.
 
-    By family and type; where these were measured by one harness alone, by the family,
-    and else by all whose time is the GPU's own. 0 where there is nothing to compare.
+    Pairs of the family and type have a vote each. Few of them say little about the next
+    harness, so all others together have as much weight as two. Collectives are compared
+    with collectives alone: other times are the GPU's own. 0 if there is nothing.
     """
-    kinds = (
-        [c for c in comparisons if _kind(c.one) == _kind(key)],
-        [c for c in comparisons if c.one.family == key.family],
-        [c for c in comparisons if not FAMILIES[c.one.family].bandwidths],
-    )
-    for kind in kinds:
-        if kind:
-            return held_by([c.errors for c in kind], [1.0] * len(kind))
-    return 0.0
+    is_linked = bool(FAMILIES[key.family].bandwidths)
+    found = [
+        each
+        for each in comparisons
+        if bool(FAMILIES[each.one.family].bandwidths) == is_linked
+    ]
+    if not found:
+        return 0.0
+    is_kind = [_kind(c.one) == _kind(key) for c in found]
+    others = len(found) - sum(is_kind)
+    votes = [1.0 if own else _OTHERS / others for own in is_kind]
+    return held_by([c.errors for c in found], votes)
 
 
 def are_alike(one: Key, other: Key) -> bool:

@@ -64,12 +64,16 @@ class Model:
         return f"{self.key.name}, {self.rows:,} shapes"
 
     def predict(
-        self, question: Question, hardware: HardwareRow, measured: str
+        self,
+        question: Question,
+        hardware: HardwareRow,
+        measured: str,
+        usual_part: float = 0.0,
     ) -> Predicted:
         """Predict shapes of one op, of the model's family, on some hardware.
 
         `hardware` may be another than the model's, and `measured` another way to
-        measure: kernels alone, of a model of ops.
+        measure: kernels alone, of a model of ops. `usual_part` is that of `Mix`.
         """
         rows = question.on(self.hardware, is_listed=self.is_listed)
         predicted = self.predictor.predict(rows)
@@ -83,7 +87,7 @@ class Model:
                 base,
                 (rows, there),
                 is_kernel=is_kernel,
-                usual_part=self.transfer.usual_part,
+                usual_part=usual_part,
             )
             rows = there
         if measured == self.key.measured or measured != "kernel":

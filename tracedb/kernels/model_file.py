@@ -44,6 +44,7 @@ _Size = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
 _Error = Annotated[float, msgspec.Meta(ge=0, le=100)]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Share = Annotated[float, msgspec.Meta(ge=0)]
+_Part = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class _Data(msgspec.Struct):
@@ -64,15 +65,28 @@ class _Base(msgspec.Struct):
     constants: dict[str, _Positive]
 
 
-class _Transfer(msgspec.Struct):
-    """The fields of a `Transfer`."""
+class _Mix(msgspec.Struct):
+    """The fields of a `Mix`."""
+
+    usual_part: _Part
+    pooled: _Part
+
+
+class VerdictFields(msgspec.Struct):
+    """The fields of a `Verdict`."""
 
     error: _Error
-    near_error: _Error
     mean_error: _Error
     roofline_error: _Error
     hardware: _Count
-    usual_part: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    mix: _Mix
+
+
+class _Transfer(msgspec.Struct):
+    """The fields of a `Transfer`."""
+
+    far: VerdictFields
+    near: VerdictFields
 
 
 class Header(msgspec.Struct):

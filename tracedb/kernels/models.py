@@ -26,6 +26,7 @@ from .families import COLUMNS, FAMILIES
 from .hardware import HardwareTable, hardware_table
 from .model import Key
 from .model_file import UNREADABLE
+from .pooled import SOURCE
 from .predictor import Predicted
 from .rows import Question
 from .store import SUFFIX, read
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from .hardware import HardwareRow
     from .model import Model
+    from .transfer import Mix, Verdict
 
 SHIPPED = "shipped"
 """The folder of the models that the wheel carries (`benchmarks/shipped_models.py`)."""
@@ -127,8 +129,15 @@ class Asked:
         if hardware.name == self.hardware.name:
             return "alike" if is_measure else "other_measure"
         is_related = is_measure and self.hardware.is_related(hardware)
-        is_better = is_related and shelf.model.transfer.is_better
-        return "transferred" if is_better else "other_hardware"
+        if is_related and self.verdict(hardware, shelf).is_better:
+            return "transferred"
+        return "other_hardware"
+
+    def verdict(self, hardware: HardwareRow, shelf: Shelf) -> Verdict:
+        """What held-out GPUs show about a model of some hardware, used for this one."""
+        family = FAMILIES[self.family]
+        is_near = are_twins(self.hardware, hardware, family, self.dtype)
+        return shelf.model.transfer.of(is_near=is_near)
 
     def _op_distance(self, key: Key) -> float | None:
         family = FAMILIES[self.family]
@@ -249,24 +258,25 @@ class Models:
         if not chosen:
             return
         question = Question.of(rows, asked.what)
-        predicted = [_predicted(c.shelf.model, question, asked) for c in chosen]
+        nearest = chosen[0]
+        verdict = asked.verdict(nearest.hardware, nearest.shelf)
+        part = verdict.mix.usual_part
+        predicted = [_predicted(c.shelf.model, question, asked, part) for c in chosen]
         found = blended(
             [
                 Answer(each, c.distance, is_first=c.shelf.is_users)
                 for c, each in zip(chosen, predicted, strict=True)
             ]
         )
-        nearest = chosen[0]
         models = [c.shelf.model for c in chosen]
-        if nearest.of_hardware:
-            family = FAMILIES[asked.family]
-            is_near = are_twins(asked.hardware, nearest.hardware, family, asked.dtype)
-            widest = max(m.transfer.error_on(is_near=is_near) for m in models)
+        likeness = asked.likeness(nearest.hardware, nearest.shelf)
+        if likeness == "transferred":
+            found = verdict.banded(self._mixed(asked, question, found, verdict.mix))
+        elif nearest.of_hardware:
             doubt = _UNLISTED if asked.hardware.is_fallback else 1.0
-            found = found.at_least(float(np.exp(widest))).widened(doubt)
+            found = found.at_least(float(np.exp(verdict.error))).widened(doubt)
         factor = max(float(np.exp(model.harness_error)) for model in models)
         others = f", and {len(chosen) - 1} more" if len(chosen) > 1 else ""
-        likeness = asked.likeness(nearest.hardware, nearest.shelf)
         in_range = (nearest.distance <= _SAME) & (found.away == 0)
         is_kind = found.away < OTHER_KIND
         if not nearest.shelf.is_users:
@@ -276,6 +286,27 @@ class Models:
                 reported = (factor, models[0].title + others, kind)
                 places = rows[_ROW].to_numpy()[here]
                 answers.put(places, found.take(here), reported, in_range[here])
+
+    def _mixed(
+        self, asked: Asked, question: Question, near: Predicted, mix: Mix
+    ) -> Predicted:
+        """A prediction for an unmeasured GPU, of all that held-out GPUs ask for."""
+        rows = question.on(asked.hardware.figures, is_listed=True)
+        pooled = None
+        if mix.pooled:
+            shelf = self._pooled(asked)
+            pooled = shelf.model.predictor.predict(rows) if shelf else None
+        return mix.of(near, pooled, rows)
+
+    def _pooled(self, asked: Asked) -> Shelf | None:
+        """The model of all GPUs of the vendor for what is asked."""
+        for _, shelf in self._of_family.get(asked.family, ()):
+            key = shelf.key
+            away = asked.distance(key) if key.source == SOURCE else None
+            is_vendor = key.hardware == asked.hardware.vendor
+            if is_vendor and away is not None and away <= _SAME:
+                return shelf
+        return None
 
     def _candidates(self, asked: Asked) -> list[_Candidate]:
         """The models of what is asked, or else the nearest; the nearest first."""
@@ -299,6 +330,8 @@ class Models:
     def _known(self, asked: Asked) -> Iterator[_Candidate]:
         """All models that say something of what is asked."""
         for hardware, shelf in self._of_family.get(asked.family, ()):
+            if shelf.key.source == SOURCE:
+                continue
             of_op = asked.distance(shelf.key)
             of_hardware = asked.hardware_distance(hardware)
             if of_op is not None and of_hardware is not None:
@@ -388,10 +421,12 @@ def _refuse_no_sizes(shapes: pl.DataFrame) -> None:
             )
 
 
-def _predicted(model: Model, question: Question, asked: Asked) -> Predicted:
+def _predicted(
+    model: Model, question: Question, asked: Asked, usual_part: float
+) -> Predicted:
     """What a model says; raises `KernelModelError` where its parts do not fit."""
     try:
-        predicted = model.predict(question, asked.hardware, asked.measured)
+        predicted = model.predict(question, asked.hardware, asked.measured, usual_part)
     except UNREADABLE as error:
         raise KernelModelError(
             f"the model {model.title} cannot be used ({error!r}); train it again with "

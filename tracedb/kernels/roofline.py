@@ -81,7 +81,7 @@ class Roofline:
         return asdict(self)
 
 
-_USUAL = Roofline(1.0, 0.7, 0.7, 0.5, 1.0, 2.0, 2.0)
+USUAL = Roofline(1.0, 0.7, 0.7, 0.5, 1.0, 2.0, 2.0)
 """About what families reach of the peaks (`prediction.kernel_efficiency`)."""
 
 
@@ -102,7 +102,7 @@ def fit_roofline(rows: Rows, like: Roofline | None = None) -> Roofline:
     chosen = np.random.default_rng(0).permutation(len(rows))[:_ROWS]
     some, times = rows.work.take(chosen), rows.time_ns[chosen]
     highest = _highest_shares(rows)
-    start = replace(_USUAL, floor_ns=float(np.quantile(times, 0.01)))
+    start = replace(USUAL, floor_ns=float(np.quantile(times, 0.01)))
     if like is not None:
         joins = {n: getattr(like, n) for n in ("cache_fit", "join", "floor_join")}
         return _fit(replace(start, **joins), some, times, highest)[1]
@@ -150,7 +150,7 @@ def _fit(
             cache_share=cache,
         )
 
-    usual = np.log([_USUAL.compute_share, _USUAL.memory_share, _USUAL.cache_share])
+    usual = np.log([USUAL.compute_share, USUAL.memory_share, USUAL.cache_share])
     weight = _PRIOR * np.sqrt(len(time_ns))
 
     def errors(logs: Floats) -> Floats:

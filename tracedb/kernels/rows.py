@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .families import FAMILIES, Shapes
 from .features import own_features, sizes_of
-from .work import shapes_of, work_of
+from .work import Work, shapes_of, work_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .families import Family, Floats, Hardware
-    from .work import Op, Work
+    from .work import Op
 
     Chosen = NDArray[np.int64] | NDArray[np.bool_]
 
@@ -89,6 +89,31 @@ class Rows:
             )
             code ^= code >> np.uint64(29)
         return code
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """The rows of several parts of one family, one part after another."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    return replace(
+        first,
+        shapes=Shapes(
+            {
+                n: np.concatenate([p.shapes[n] for p in parts])
+                for n in first.shapes.sizes
+            },
+            np.concatenate([part.shapes.op for part in parts]),
+            np.concatenate([part.shapes.element_bytes for part in parts]),
+        ),
+        work=reduce(Work.followed_by, (part.work for part in parts)),
+        figures={
+            n: np.concatenate([part.figures[n] for part in parts])
+            for n in first.figures
+        },
+        time_ns=np.concatenate([part.time_ns for part in parts]),
+        is_listed=all(part.is_listed for part in parts),
+    )
 
 
 def rows_of(

@@ -18,11 +18,11 @@ from .bands import Band
 from .collective_table import CollectiveTable
 from .families import FAMILIES
 from .model import Key, Model
-from .model_file import UNREADABLE, Header, arrays_of, header_of
+from .model_file import UNREADABLE, Header, VerdictFields, arrays_of, header_of
 from .predictor import DISTANCES, Core, Predictor
 from .residual import MIXES
 from .roofline import Roofline
-from .transfer import Transfer
+from .transfer import Mix, Transfer, Verdict
 from .trees import Forest
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]
 
-VERSION = 5
+VERSION = 6
 SUFFIX = ".npz"
 _HEADER = "header"
 _BAND = ("at", "low", "high")
@@ -157,9 +157,16 @@ def _model(header: Header, arrays: Arrays) -> Model:
         header.is_listed,
         Predictor(core, *learnt),
         header.harness_error,
-        Transfer(**msgspec.structs.asdict(header.transfer)),
+        Transfer(_verdict(header.transfer.far), _verdict(header.transfer.near)),
         header.provenance,
     )
+
+
+def _verdict(given: VerdictFields) -> Verdict:
+    fields = msgspec.structs.asdict(given) | {
+        "mix": Mix(**msgspec.structs.asdict(given.mix))
+    }
+    return Verdict(**fields)
 
 
 def _core(header: Header, arrays: Arrays) -> Core:

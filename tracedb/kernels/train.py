@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 import tracedb
 from tracedb.errors import KernelModelError
@@ -15,18 +16,17 @@ from tracedb.outputs import make_folder
 
 from .groups import LEAST_ROWS, groups_of
 from .harnesses import compared, harness_error
+from .held_out import HeldOut, fewer, transfer_of
 from .measurements import read_measurements
 from .model import Model
+from .pooled import fit_pooled, pools_of
 from .predictor import fit_predictor
 from .public import LICENCES
 from .residual import FORESTS
 from .store import save
-from .transfer import HeldOut, fewer, transfer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    import polars as pl
 
     from .groups import Group
     from .measurements import Measurements
@@ -113,14 +113,23 @@ def models_of(
             predictors[group.key],
             harness_error(group.key, comparisons),
             transfer_of(group.key, held),
-            _provenance(group, measurements),
+            _provenance([group], measurements),
         )
+    for key, pool in pools_of(groups).items():
+        transfer = transfer_of(key, held)
+        predictor = fit_pooled(pool) if transfer.is_pooled else None
+        if predictor is not None:
+            tell(key.name)
+            about = _provenance(pool, measurements)
+            is_listed = not any(group.hardware.is_fallback for group in pool)
+            yield Model(key, {}, is_listed, predictor, 0.0, transfer, about)
 
 
-def _provenance(group: Group, measurements: Measurements) -> dict[str, Any]:
+def _provenance(groups: Sequence[Group], measurements: Measurements) -> dict[str, Any]:
     import sklearn
 
-    frame = group.frame
+    frame = pl.concat([group.frame for group in groups], how="diagonal_relaxed")
+    licences = dict.fromkeys(LICENCES.get(group.key.source) for group in groups)
     files = frame.group_by("file").len().sort("file").rows()
     return {
         "tracedb": tracedb.__version__,
@@ -131,10 +140,10 @@ def _provenance(group: Group, measurements: Measurements) -> dict[str, Any]:
             for name, count in files
         ],
         "rows": frame.height,
-        "shapes": len(group.rows),
+        "shapes": sum(len(group.rows) for group in groups),
         "devices": sorted(frame["device"].unique()),
         "repeat_noise_share": _noise(frame),
-        "licence": LICENCES.get(group.key.source),
+        "licence": "; ".join(filter(None, licences)) or None,
     }
 
 

@@ -1,36 +1,37 @@
-"""What a model says of other hardware than it was trained on, and of kernels alone.
+"""Predict a GPU that was not measured from those that were.
 
-Hardware that was not measured has the models of the nearest that were, each times the
-ratio of the two rooflines: both with the shares of the peaks that the measured one
-reaches, or with the usual ones (`usual.py`), or between the two. One GPU alone hardly
-tells compute from memory; the usual shares were fitted to many. Which it is, and
-whether that is nearer than the usual roofline by itself, hardware says that was
-measured and is held out in turn.
+Two predictions are mixed, by the weighted mean of their logarithms:
+
+- the models of the nearest measured GPUs, each times the ratio of the two rooflines:
+  with the shares of the peaks that the measured GPU reaches, with the usual ones
+  (`usual.py`), or halfway between;
+- one model of all GPUs of the vendor (`pooled.py`), evaluated with the target's own
+  data sheet.
+
+The weights are those with the least error on GPUs that were measured and held out in
+turn (`held_out.py`), separately for GPUs with a twin among the measured ones. Where the
+usual roofline has a smaller error than the best mix, it is used instead.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .bands import held_by
-from .blend import NEARER, Answer, blended
-from .collective_table import OTHER_KIND, CollectiveTable
-from .dtypes import ALIKE, matrix_peak
+from .blend import NEARER
+from .collective_table import CollectiveTable
+from .dtypes import matrix_peak
 from .usual import usual_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
     from .families import Family, Floats
-    from .groups import Group
     from .hardware import HardwareRow
-    from .model import Key
-    from .predictor import Predicted, Predictor
+    from .predictor import Predicted
     from .roofline import Roofline
     from .rows import Rows
 
@@ -38,20 +39,19 @@ _FIGURES = ("dram_bytes_per_second", "l2_bytes", "sm_count", "clocks_per_second"
 _OTHER_VENDOR = 1.0
 _FARTHEST = 3.0
 """A CPU is farther from a GPU."""
-_MOST_ROWS = 2_000
 NEAREST = 3
 """Pieces of hardware that are asked where one was not measured."""
 _TWIN, _POWER = 0.02, 3.0
 """Weights fall with the third power of how far hardware is apart: what has nearly the
 same figures has nearly all the weight."""
-_TWINS = 0.2
+TWINS = 0.2
 """H100 and H200 are 0.1 apart, A100 of 40 and of 80 GB likewise, H100 and B200 0.5."""
 _UNTRIED = float(np.log(2.0))
 """Log error of other hardware where none was held out."""
 PARTS = (0.0, 0.5, 1.0)
 """Of the usual shares in a ratio of rooflines: held-out hardware chooses one."""
-_LEAST_HELD = 2
-"""Less hardware held out does not tell whether models or the roofline are nearer."""
+LEAST_HELD = 2
+"""Fewer held-out GPUs do not show which prediction is closest."""
 
 
 def apart(one: HardwareRow, other: HardwareRow, family: Family, dtype: str) -> float:
@@ -69,7 +69,7 @@ def apart(one: HardwareRow, other: HardwareRow, family: Family, dtype: str) -> f
 
 def are_twins(one: HardwareRow, other: HardwareRow, family: Family, dtype: str) -> bool:
     """Whether the figures of two pieces of hardware are nearly the same."""
-    return apart(one, other, family, dtype) <= _TWINS
+    return apart(one, other, family, dtype) <= TWINS
 
 
 def nearness(away: float) -> float:
@@ -147,189 +147,80 @@ def without_launch(
 
 
 @dataclass(frozen=True)
-class Transfer:
-    """What a model is worth on hardware that was not measured."""
+class Mix:
+    """How the prediction for an unmeasured GPU is made of that of measured ones."""
+
+    usual_part: float = 0.0
+    """[1] Weight of the usual shares in the ratio of rooflines (one of `PARTS`)."""
+    pooled: float = 0.0
+    """[1] Weight of the pooled model; the models of single GPUs have the rest."""
+
+    def of(self, near: Predicted, pooled: Predicted | None, rows: Rows) -> Predicted:
+        """The mixed prediction; without a pooled model, that of single GPUs."""
+        if pooled is None or not self.pooled:
+            return near
+        ns = near.ns ** (1 - self.pooled) * pooled.ns**self.pooled
+        return near.shifted(np.maximum(ns, rows.least_ns))
+
+
+WEIGHTS = (0.0, 0.5)
+"""Of the pooled model: few GPUs do not decide between more. With either alone, or the
+roofline as a third part, held-out GPUs chose mixes that were worse on the next one."""
+GRID = tuple(Mix(part, weight) for weight in WEIGHTS for part in PARTS)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What held-out GPUs show about predictions for an unmeasured GPU."""
 
     error: float = _UNTRIED
-    """[1] Log error within which four of five kernels of held-out hardware lie."""
-    near_error: float = _UNTRIED
-    """[1] The same of hardware of which a twin was measured."""
+    """[1] Log error within which four of five kernels of a held-out GPU lie."""
     mean_error: float = 0.0
-    """[1] Mean of their log errors, without signs."""
+    """[1] Mean absolute log error, of the mix."""
     roofline_error: float = 0.0
-    """[1] The same by the roofline that serves where no model does."""
+    """[1] The same for the roofline that is used where no model is."""
     hardware: int = 0
-    """How many pieces of hardware were held out."""
-    usual_part: float = 0.0
-    """[1] Of the usual shares of the peaks in the ratio of rooflines (`PARTS`)."""
-
-    def error_on(self, *, is_near: bool) -> float:
-        """[1] The log error of hardware, with a twin or without."""
-        return self.near_error if is_near else self.error
+    """How many GPUs were held out."""
+    mix: Mix = field(default_factory=Mix)
 
     @property
     def is_better(self) -> bool:
-        """Whether it serves in the roofline's place."""
-        is_enough = self.hardware >= _LEAST_HELD
+        """Whether the mix is used in the roofline's place."""
+        is_enough = self.hardware >= LEAST_HELD
         return is_enough and self.mean_error < self.roofline_error
 
+    def banded(self, predicted: Predicted) -> Predicted:
+        """A prediction with the band that held-out GPUs require.
 
-@dataclass(frozen=True)
-class Held:
-    """A key whose hardware was held out."""
-
-    key: Key
-    errors: Mapping[float, Floats]
-    """[1] Logarithms of measured over predicted, by the nearest other hardware, for
-    each part of the usual shares."""
-    roofline_errors: Floats
-    """[1] The same by the usual roofline."""
-    is_near: bool = False
-    """Whether the nearest other hardware is a twin."""
-
-
-class Answered(NamedTuple):
-    """Rows of a key, by the models of other hardware."""
-
-    rows: Rows
-    predicted: Predicted
-    is_near: bool
-    """Whether the nearest of it is a twin."""
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Keys with their hardware held out in turn: each has the models of the others."""
-
-    groups: Sequence[Group]
-    predictors: Mapping[Key, Predictor]
-    _said: dict[tuple[Key, Key, float], Predicted] = field(default_factory=dict)
-
-    def answered(
-        self, group: Group, without: str = "", usual_part: float = 0.0
-    ) -> Answered | None:
-        """A key's rows, and what the nearest hardware by the same harness says of them.
-
-        Without those it says nothing of: over nodes, where it was measured within one.
-        None where there is none. `without` names other hardware that has no say.
+        Beyond the range of the models, their own band counts where it is wider.
         """
-        others = [other for other in self.groups if other.key.hardware != without]
-        near = [*_nearest(group, others)]
-        if not near:
-            return None
-        predicted = blended(
-            [
-                Answer(self._by(group, other, usual_part), nearness(away))
-                for away, other in near
-            ]
+        factor = float(np.exp(self.error))
+        own = predicted.at_least(factor)
+        inside = predicted.away == 0
+        return replace(
+            own,
+            low_ns=np.where(inside, predicted.ns / factor, own.low_ns),
+            high_ns=np.where(inside, predicted.ns * factor, own.high_ns),
         )
-        is_kind = predicted.away < OTHER_KIND
-        if not is_kind.any():
-            return None
-        is_near = near[0][0] <= _TWINS
-        return Answered(group.rows.take(is_kind), predicted.take(is_kind), is_near)
-
-    def held(self, without: str = "") -> list[Held]:
-        """What the others say of each key, but for those of some hardware."""
-        found = []
-        for group in self.groups:
-            if group.key.hardware == without:
-                continue
-            answers = [self.answered(group, without, part) for part in PARTS]
-            known = [answer for answer in answers if answer is not None]
-            if known:
-                rows = known[0].rows
-                errors = [
-                    np.log(rows.time_ns / answer.predicted.ns) for answer in known
-                ]
-                by_part = dict(zip(PARTS, errors, strict=True))
-                usual = np.log(rows.time_ns / usual_ns(rows))
-                found.append(Held(group.key, by_part, usual, known[0].is_near))
-        return found
-
-    def _by(self, group: Group, other: Group, usual_part: float) -> Predicted:
-        """What the model of other hardware says of a key."""
-        pair = (group.key, other.key, usual_part)
-        if pair not in self._said:
-            there = other.rows_of(group.rows)
-            predictor = self.predictors[other.key]
-            self._said[pair] = moved(
-                predictor.predict(there),
-                predictor.core.base,
-                (there, group.rows),
-                is_kernel=other.key.measured == "kernel",
-                usual_part=usual_part,
-            )
-        return self._said[pair]
 
 
-def fewer(groups: Iterable[Group]) -> list[Group]:
-    """The same with as many rows, at random, as tell how far hardware is apart."""
-    found = []
-    for group in groups:
-        chosen = np.random.default_rng(0).permutation(len(group.rows))[:_MOST_ROWS]
-        found.append(replace(group, rows=group.rows.take(np.sort(chosen))))
-    return found
+@dataclass(frozen=True)
+class Transfer:
+    """What a model is worth for other GPUs than its own."""
 
+    far: Verdict = field(default_factory=Verdict)
+    """For GPUs without a twin among the measured ones."""
+    near: Verdict = field(default_factory=Verdict)
+    """For GPUs with one."""
 
-def transfer_of(key: Key, held: Sequence[Held]) -> Transfer:
-    """What held-out hardware says of a family and type, each with one vote.
+    @property
+    def is_pooled(self) -> bool:
+        """Whether the model of all GPUs of the vendor has a part in it."""
+        return any(verdict.mix.pooled > 0 for verdict in (self.far, self.near))
 
-    Where none of its kind was held out, the error is that of all.
-    """
-    alike = [each for each in held if _kind(each.key) == _kind(key)]
-    if not alike:
-        return Transfer(*_errors(held, PARTS[0])) if held else Transfer()
-    held_out = {each.key.hardware for each in alike}
-    parts = PARTS if len(held_out) >= _LEAST_HELD else PARTS[:1]
-    models = {n: _mean([each.errors[n] for each in alike], alike) for n in parts}
-    best = min(parts, key=lambda part: models[part])
-    roofline = _mean([each.roofline_errors for each in alike], alike)
-    errors = _errors(alike, best)
-    return Transfer(*errors, models[best], roofline, len(held_out), best)
-
-
-def _mean(errors: Sequence[Floats], held: Sequence[Held]) -> float:
-    """The mean log error without sign, each piece of hardware with one vote."""
-    means = [np.mean(np.abs(each)) for each in errors]
-    return float(np.average(means, weights=_votes(held)))
-
-
-def _kind(key: Key) -> tuple[str, str, str]:
-    return key.family, ALIKE.get(key.dtype, key.dtype), key.measured
-
-
-def _errors(held: Sequence[Held], usual_part: float) -> tuple[float, float]:
-    """Log errors of hardware, and of that which has a twin.
-
-    Each is that of the other where there is none.
-    """
-    far = [each for each in held if not each.is_near] or held
-    near = [each for each in held if each.is_near] or held
-
-    def error(some: Sequence[Held]) -> float:
-        return held_by([each.errors[usual_part] for each in some], _votes(some))
-
-    return error(far), error(near)
-
-
-def _votes(held: Sequence[Held]) -> list[float]:
-    """Each piece of hardware has one, shared by its keys."""
-    keys = Counter(each.key.hardware for each in held)
-    return [1 / keys[each.key.hardware] for each in held]
-
-
-def _nearest(group: Group, others: Iterable[Group]) -> Iterator[tuple[float, Group]]:
-    """The same op by the same harness on the nearest hardware of the vendor."""
-    family, dtype = group.rows.family, group.key.dtype
-    found = [
-        (apart(group.hardware, other.hardware, family, dtype), other)
-        for other in others
-        if group.is_alike_on_other_hardware(other)
-    ]
-    found.sort(key=lambda each: (each[0], each[1].key.name))
-    near = set(nearest_names(other.key.hardware for _, other in found))
-    yield from (each for each in found if each[1].key.hardware in near)
+    def of(self, *, is_near: bool) -> Verdict:
+        """The verdict for a GPU, with a twin or without."""
+        return self.near if is_near else self.far
 
 
 def nearest_names(names: Iterable[str]) -> Iterator[str]:

@@ -225,10 +225,15 @@ def test_estimates_are_made_beforehand(tmp_path: Path) -> None:
         for name in ("dlrm_ddp_b32", "rmc3_b32")
     )
     assert "graph" not in code
-    for way in (code["code"], graph["graph"]):
+    for way in (code["code"], graph["code"], graph["graph"]):
         assert way["low_ns"] < way["step_ns"] < way["high_ns"]
         assert way["peak_bytes"] > 0
-    assert graph["code"]["refused"].startswith("tracedb/record/training.py:")
+
+    def refuse() -> tracedb.Estimate:
+        message = f"{ROOT}/train.py:3: not supported\ndetails"
+        raise tracedb.TracedbError(message)
+
+    assert beforehand.told_of(refuse) == {"refused": "train.py:3: not supported"}
 
 
 def test_every_model_is_recorded_at_every_size() -> None:

@@ -66,24 +66,23 @@ CREATE VIEW prediction.hardware (
     reached_dram_bytes_per_second
 ) AS
 -- Peaks, memory, links: NVIDIA's datasheets of P100, V100 (its PCIe card has no NVLink), T4,
--- A10, A40, A100, L4, L40S, H100, H200, HGX B200 and B300, RTX 2080 Ti (Turing whitepaper);
--- AMD's of MI210, MI250X (half: a device is one of two dies) and MI300X. H20 and H800 have no
--- datasheet: vendors' figures (H800: an H100 with less NVLink), H100's cache. RTX PRO 6000: its
--- Server Edition at the 2.43 GHz that aiconfigurator's system file reports; RTX 6000 Ada: NVIDIA's
--- datasheet. Cache bandwidth:
--- measured by Lin et al. for P100, V100 and A100 (HW_PARAMS), else 3 times the memory's, 2
--- times from H100 on (chipsandcheese.com). Pageable: 8.1 GB/s (Lin et al., V100 and A100) over
--- the 0.79 of `kernel_efficiency`. Matrix share: AMD gives 708 of MI300X's 1307 TFLOP/s at
--- most, 0.54; NVIDIA's GPUs reach 0.80 in long bf16 products (median of aiconfigurator's
--- data). Floor: median of the smallest elementwise kernels in public traces of ns resolution
--- (V100 2.1, A100 2.2, H100 1.7, MI300X 2.3 us) and the shortest GEMMs of aiconfigurator's
--- data (B200 1.8, L40S 1.7 us); the others are guessed from their neighbors. CPU: about a
--- server of 16 cores with AVX-512 (`sm_count`); its last level is level 2. Network: nine
--- tenths of a GPU's part of its node's ports, of the vendors' own servers: DGX-1 (P100, V100)
--- four of 100 Gb/s for eight GPUs; for each GPU of DGX A100 200, of DGX H100, H200, B200 and
--- of MI300X 400, of B300 800 Gb/s; MI250X four of 200 for eight dies (Frontier). Cards in
--- other servers are assumed to share 100 Gb/s by four, H20 and H800 to be as H100. A step
--- takes 5 us, as in NCCL's tuning of trees for short messages (`tuning.cc`, NET, LL).
+-- A10, A40, A100, L4, L40S, H100, H200, HGX B200 and B300, RTX 6000 Ada, RTX 2080 Ti (Turing
+-- whitepaper); AMD's of MI210, MI250X (half: a device is one of two dies) and MI300X. H20 and
+-- H800 have no datasheet: vendors' figures, H100's cache. RTX PRO 6000: its Server Edition at
+-- the 2.43 GHz of aiconfigurator's system file. Cache bandwidth: measured by Lin et al. for
+-- P100, V100 and A100 (HW_PARAMS), else 3 times the memory's, 2 times from H100 on
+-- (chipsandcheese.com). Pageable: 8.1 GB/s (Lin et al., V100 and A100) over the 0.79 of
+-- `kernel_efficiency`. Matrix share: AMD gives 708 of MI300X's 1307 TFLOP/s at most, 0.54;
+-- NVIDIA's GPUs reach 0.80 in long bf16 products (median of aiconfigurator's data). Floor:
+-- median of the smallest elementwise kernels in public traces of ns resolution (V100 2.1,
+-- A100 2.2, H100 1.7, MI300X 2.3 us) and the shortest GEMMs of aiconfigurator's data (B200
+-- 1.8, L40S 1.7 us); the others are guessed from their neighbors. CPU: about a server of 16
+-- cores with AVX-512 (`sm_count`); its last level is level 2. Network: nine tenths of a GPU's
+-- part of its node's ports, of the vendors' own servers: DGX-1 (P100, V100) four of 100 Gb/s
+-- for eight GPUs; for each GPU of DGX A100 200, of DGX H100, H200, B200 and of MI300X 400, of
+-- B300 800 Gb/s; MI250X four of 200 for eight dies (Frontier). Cards in other servers are
+-- assumed to share 100 Gb/s by four, H20 and H800 to be as H100. A step takes 5 us, as in
+-- NCCL's tuning of trees for short messages (`tuning.cc`, NET, LL).
 WITH
 listed AS (
     SELECT
@@ -94,11 +93,8 @@ listed AS (
         CASE WHEN hardware = 'CPU' THEN 'cpu' ELSE 'gpu' END AS kind,
         ordinal >= 98 AS is_generic,
         CASE WHEN is_generic THEN 'generic' ELSE 'datasheet' END AS source,
-        made.vendor,
-        made.generation,
-        fp32 * 1e12 AS fp32,
-        tf32 * 1e12 AS tf32,
-        half * 1e12 AS half,
+        made.vendor, made.generation,
+        fp32 * 1e12 AS fp32, tf32 * 1e12 AS tf32, half * 1e12 AS half,
         CASE WHEN hardware = 'MI300X' THEN 0.68 ELSE 1 END::DOUBLE AS matrix_share,
         dram * 1e9 AS dram,
         (l2 * 1048576)::BIGINT AS l2,

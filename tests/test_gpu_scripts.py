@@ -230,7 +230,7 @@ def test_estimates_are_made_beforehand(tmp_path: Path) -> None:
         assert way["peak_bytes"] > 0
 
     def refuse() -> tracedb.Estimate:
-        message = f"{ROOT}/train.py:3: not supported\ndetails"
+        message = f"{ROOT}/train.py:3: not supported"
         raise tracedb.TracedbError(message)
 
     assert beforehand.told_of(refuse) == {"refused": "train.py:3: not supported"}

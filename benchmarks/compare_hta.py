@@ -272,7 +272,7 @@ Figures = dict[str, Any]
 SUMS = {
     "kind_": "SELECT kind, sum(end_ns - start_ns) FROM ours GROUP BY kind",
     "hta_": "SELECT bound_by, sum(weight_ns) FROM hta_edge GROUP BY bound_by",
-    "in_": "SELECT place, sum(time_ns) FROM stretch GROUP BY place",
+    "in_": "SELECT category, sum(time_ns) FROM stretch GROUP BY category",
     "at ": "SELECT said || ' / ' || kind, sum(time_ns) FROM stretch GROUP BY ALL",
 }
 TIMES = {

@@ -84,7 +84,7 @@ SELECT
             said = 'gpu_kernel_kernel_overhead' AND kind NOT IN ('stream_gap', 'stream_wait')
             THEN 'other'
         ELSE 'same'
-    END AS ordinal
+    END AS category
 FROM ours
 INNER JOIN theirs ON ours.start_ns < theirs.end_ns AND theirs.start_ns < ours.end_ns;
 

@@ -140,9 +140,11 @@ ASOF INNER JOIN overhead.timeline
         place.launch_thread_id = timeline.thread_id
         AND place.launch_start_ns >= timeline.start_ns
 """
+# Launches of these jobs submit their work at their end.
 LAUNCHED = """
 SELECT
-    number, span, stream, predicted_ns, launch_delay_ns, stream_delay_ns,
+    number, span, stream, predicted_ns, launch_delay_ns - submit_ns AS launch_delay_ns,
+    stream_delay_ns,
     (awaited_gpu_op_id IS NOT NULL)::BIGINT AS waits
 FROM prediction.gpu_time AS time
 INNER JOIN prediction.variant USING (variant_id)
@@ -239,7 +241,7 @@ WITH RECURSIVE walk AS (
                     WHEN number = stream
                         THEN [
                             work_ns + greatest(
-                                host_ns + launch_delay_ns,
+                                host_ns + predicted_ns + launch_delay_ns,
                                 ns[1] + stream_delay_ns,
                                 list_max(list_transform(
                                     work_awaited,
@@ -474,13 +476,13 @@ def walk(times: list[int], awaited: list[Awaited], work: list[list[Launch]]) -> 
 
     >>> launch = [(0, 50, 5, 1, [])]
     >>> walk([10, 20, 3], [[], [], [(0, 2)]], [[], launch, []])
-    67
+    87
     """
     host, free = 0, [-(10**9)] * 64
     ends: list[int] = []
     for time, awaits, launched in zip(times, awaited, work, strict=True):
         for stream, lasting, late, gap, waits in launched:
-            start = max(host + late, free[stream] + gap)
+            start = max(host + time + late, free[stream] + gap)
             for after, wait in waits:
                 start = max(start, ends[after] + wait)
             free[stream] = start + lasting
@@ -522,7 +524,7 @@ class Structure(NamedTuple):
     steps: Numbers
     """The same plus the delay after the previous GPU op of the segment."""
     delays: Numbers
-    """The delay of each GPU op after its launch."""
+    """The delay of each GPU op after the end of its launch."""
     needed: Numbers
     """GPU work whose end is needed: the last of each segment, and awaited work."""
     needed_in: list[tuple[int, int]]
@@ -593,7 +595,7 @@ def segmented(job: Structure, times: Numbers) -> int:
     before = np.append(0, np.cumsum(times))
     lasting = before[job.waits + 1] - before[job.begins[:-1]]
     rest = before[-1] - before[job.begins[-1]]
-    ready = before[job.launching] - before[job.launching_begins] + job.delays
+    ready = before[job.launching + 1] - before[job.launching_begins] + job.delays
     total = np.cumsum(job.steps)
     after_stream = total - (total - job.times)[job.first][job.number]
     free = ready - (after_stream - job.times)

@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
+from math import floor
 from typing import Any
 
 from support import rows
@@ -57,6 +58,8 @@ class Simulation:
     """When parts of collectives began, by the run's clock."""
     awaited_work: Mapping[Span | int, list[Pair]] = field(default_factory=dict)
     """GPU work that spans and GPU work wait for, each with the delay after it."""
+    shares: Mapping[Span, float] = field(default_factory=dict)
+    """The share of a launch that passes before its work is submitted."""
     longer: Mapping[Span | int, int] = field(default_factory=dict)
     """Time added to spans and GPU work."""
     inserts: Mapping[tuple[Span, bool], list[Insert]] = field(default_factory=dict)
@@ -168,7 +171,8 @@ class Simulation:
             span = (thread, bisect_right(self.span_starts[thread], launch_ns))
             if span not in self.spans:
                 return False
-            ready = self.own_begin[span] + launch_delay
+            late = self.longer.get(span, 0) * self.shares.get(span, 0)
+            ready = self.own_begin[span] + launch_delay + floor(late + 0.5)
         awaited = self.awaited_ns(kernel)
         if awaited is None:
             return False
@@ -286,6 +290,13 @@ def simulate(
         traces=dict(rows(database, "SELECT thread_id, trace_id FROM staging.thread")),
         arrivals=arrivals,
         meetings=meetings,
+        shares={
+            (thread, position): share
+            for thread, position, share in rows(
+                database,
+                "SELECT thread_id, position, submit_share FROM prediction.launch_span",
+            )
+        },
         awaited_work=awaited,
         inserts=inserts,
     )

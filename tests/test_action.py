@@ -113,11 +113,11 @@ BY_HAND: list[tuple[list[dict[str, Any]], float]] = [
         ],
         115 + 60 + 5 + 270,
     ),
-    # Launched like the first, 1 us apart; or with a longer launch.
+    # Launched like the first, 1 us apart; or by a longer launch, at its end.
     ([{"target": "gpu", "action": "graph"}], 115 + 600 + 2 + 5 + 270),
     (
         [{"target": "gpu", "action": "graph", "gap_ns": 0, "host_ns": 900 * US}],
-        105 + 900 + 25 + 270,
+        105 + 900 + 600 + 5 + 270,
     ),
     # The host begins with the launch, where the first op did.
     ([THREE | {"action": "graph"}], 110 + 600 + 2 + 5 + 270),

@@ -291,7 +291,8 @@ def test_idle_time_has_its_known_cause(
     assert found == [
         ("host_gap", 100.0 + 280.0),
         ("host_op", 50.0 + 50.0),
-        ("launch_delay", 15.0),
+        ("launch", 10.0),
+        ("launch_delay", 5.0),
         ("wait", 5.0),
     ]
 

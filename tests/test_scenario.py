@@ -209,9 +209,8 @@ def test_profiler_cost_per_event(hand_made: tracedb.Database) -> None:
         hand_made, "SELECT op_count, event_ns FROM overhead.profiler_cost"
     )
     assert (count, cost_ns) == (0, 2 * US)
-    # linear, t and addmm before the launch, relu after the wait; the launch's cost is
-    # hidden by the kernel.
-    assert predicted(hand_made, UNPROFILED) == 1000 * US - 4 * 2 * US
+    # linear, t, addmm and the launch before the kernel, relu after the wait.
+    assert predicted(hand_made, UNPROFILED) == 1000 * US - 5 * 2 * US
 
 
 def test_profiler_cost_is_in_the_gap_before_an_op(
@@ -225,8 +224,8 @@ def test_profiler_cost_is_in_the_gap_before_an_op(
     ]
     steps = hand_made.scenarios([gaps, *both])
     times = dict(zip(steps["scenario"], steps["predicted_ns"], strict=True))
-    # t and addmm (nested), and linear, before which the host is idle.
-    assert times["gaps"] - times["both"] == 3 * 2 * US
+    # t, addmm and the launch (nested), and linear, before which the host is idle.
+    assert times["gaps"] - times["both"] == 4 * 2 * US
 
 
 def test_edits_multiply_time_without_profiler_cost(
@@ -241,8 +240,8 @@ def test_edits_multiply_time_without_profiler_cost(
     ]
     steps = hand_made.scenarios(edits)
     times = dict(zip(steps["scenario"], steps["predicted_ns"], strict=True))
-    # t, addmm and relu; linear's cost is in idle time, which stays.
-    assert times["double"] - times["both"] == (2 * 3 + 1) * 2 * US
+    # t, addmm, the launch and relu; linear's cost is in idle time, which stays.
+    assert times["double"] - times["both"] == (2 * 4 + 1) * 2 * US
 
 
 def test_profiler_cost_is_estimated(tmp_path: Path) -> None:

@@ -196,7 +196,8 @@ def test_a_step_by_hand(tmp_path: Path, database: tracedb.Database) -> None:
     assert rows(database, path) == [
         ("host_gap", 0, 10_000),
         ("host_op", 10_000, 12_000),
-        ("launch_delay", 12_000, 20_000),
+        ("launch", 12_000, 17_000),
+        ("launch_delay", 17_000, 20_000),
         ("kernel", 20_000, 70_000),
         ("return", 70_000, 75_000),
         ("host_gap", 75_000, 100_000),

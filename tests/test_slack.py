@@ -49,9 +49,9 @@ class Oracle:
         }
         self.launches = defaultdict(list)
         for kernel, row in self.work.items():
-            self.launches[row["launch_thread_id"]].append(
-                (row["launch_start_ns"], kernel)
-            )
+            if row["launch_start_ns"] is not None:
+                submitted = row["launch_start_ns"] + row["submit_ns"]
+                self.launches[row["launch_thread_id"]].append((submitted, kernel))
         self.resumptions = defaultdict(list)
         self.woken = defaultdict(list)
         self.of_call = {}
@@ -160,7 +160,7 @@ class Oracle:
         until = min((m[0] for m in later), default=NONE)
         found = [NONE]
         for launched, kernel in self.launches[thread]:
-            if launched is not None and time <= launched < until:
+            if time <= launched < until:
                 gap = self._gap(kernel, "after_launch_ns", "launch")
                 found.append(gap + self.entered(kernel))
         for at, other, _, woken in self.woken[thread]:

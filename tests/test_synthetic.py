@@ -108,7 +108,7 @@ def relative(event: HostEvent | Kernel) -> tuple[int, int]:
 
 
 EYE = Delays(
-    launch_latency_ns=60,
+    launch_latency_ns=20,
     launch_call_ns=40,
     queue_gap_ns=5,
     sync_return_ns=7,
@@ -408,7 +408,7 @@ class Replay:
         """The start of a kernel, and the end of a blocking copy's call."""
         awaited = max(self.reported.pop(kernel.stream, {}).values(), default=0)
         self.times[kernel.id] = max(
-            call.start_ns + self.delays.launch_latency_ns,
+            call.start_ns + self.delays.launch_call_ns + self.delays.launch_latency_ns,
             self.end[kernel.stream] + self.delays.queue_gap_ns,
             awaited + self.delays.stream_wait_ns,
         )

@@ -164,8 +164,8 @@ def test_a_long_launch_delays_its_work(
     """A module is loaded: the kernel begins when the call ends."""
     recording.work(7, 5_000, begin=9_002, duration=10, lasting=4_000)
     recording.ingest(tmp_path, database)
-    query = "SELECT stalled_ns FROM graph.stalled_launch"
-    assert rows(database, query) == [(3_996_000,)]
+    query = "SELECT max(submit_ns) FROM graph.launch_submission"
+    assert rows(database, query) == [(4_000_000,)]
     assert rows(database, UNEXPLAINED) == [(0,)]
     query = """
         SELECT max(time.end_ns) - max(work.end_ns)
@@ -185,7 +185,43 @@ def test_a_launch_that_stalls_after_its_work_began(
     """The kernel had begun when the call stalled, so the stall does not delay it."""
     recording.work(7, 5_000, begin=5_006, duration=10, lasting=4_000)
     recording.ingest(tmp_path, database)
-    assert rows(database, "SELECT count(*) FROM graph.stalled_launch") == [(0,)]
+    query = "SELECT max(submit_ns) FROM graph.launch_submission"
+    assert rows(database, query) == [(4_000,)]
+
+
+@pytest.mark.until("graph")
+@pytest.mark.parametrize(("after_end", "most"), [(True, 13_000), (False, 0)])
+def test_work_follows_the_end_of_its_call_unless_the_trace_says_otherwise(
+    after_end: bool,  # noqa: FBT001 (a case)
+    most: int,
+    recording: Recording,
+    tmp_path: Path,
+    database: tracedb.Database,
+) -> None:
+    """Calls take 4 to 13 us; work starts 2 us after them or 20 us after their start."""
+    for number in range(200):
+        launched, lasting = 10_000 + 100 * number, 4 + number % 10
+        begin = launched + (lasting + 2 if after_end else 20)
+        recording.work(7, launched, begin, duration=10, lasting=lasting)
+    recording.ingest(tmp_path, database)
+    query = "SELECT max(submit_ns) FROM graph.launch_submission"
+    assert rows(database, query) == [(most,)]
+
+
+def test_a_launch_in_half_the_time_starts_its_work_sooner(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Work follows the end of its call, so it starts 2 ms sooner."""
+    recording.work(7, 5_000, begin=9_002, duration=10, lasting=4_000)
+    recording.ingest(tmp_path, database)
+    edit = Edit(scenario="fast", target="host", name="cudaLaunchKernel", factor=0.5)
+    query = """
+        SELECT max(submit_ns) FROM prediction.gpu_time
+        INNER JOIN prediction.variant USING (variant_id)
+        WHERE scenario = 'fast' AND method = 'replay'
+    """
+    with database.simulate(["replay"], [edit]) as simulated:
+        assert simulated.sql(query).item() == 2_000_000
 
 
 def test_a_copy_waits_for_staging(
@@ -198,8 +234,9 @@ def test_a_copy_waits_for_staging(
         recording.work(7, launched, launched + 6, duration=20, lasting=22, **call)
     recording.work(7, 20_000, begin=49_994, duration=4_000, lasting=33_990, **call)
     recording.ingest(tmp_path, database)
-    ((stalled,),) = rows(database, "SELECT stalled_ns FROM graph.stalled_launch")
-    assert stalled == 29_988_000
+    query = "SELECT max(submit_ns) FROM graph.launch_submission"
+    ((submitted,),) = rows(database, query)
+    assert submitted == 29_992_000
     assert rows(database, UNEXPLAINED) == [(0,)]
 
 

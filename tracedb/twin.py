@@ -82,18 +82,25 @@ _WORK = """
 CREATE OR REPLACE TEMP TABLE twin_work AS
 SELECT
     row_number() OVER (ORDER BY work.lane, placement.position) - 1 AS number,
-    gpu_op_id,
+    work.gpu_op_id,
     work.trace_id,
     stream.number AS segment,
     host.number AS host_segment,
     coalesce(span.number, -1) AS span,
-    CASE WHEN span.number IS NULL THEN start_ns ELSE launch_delay_ns END AS ready_ns,
+    CASE
+        WHEN span.number IS NULL THEN placement.start_ns
+        ELSE launch_delay_ns - time.submit_ns
+    END AS ready_ns,
+    CASE WHEN span.number IS NULL THEN 0 ELSE coalesce(launch.submit_ns, 0) END
+    AS submit_ns,
     is_first,
     CASE WHEN is_first THEN 0 ELSE work.stream_delay_ns END AS stream_delay_ns,
     work.predicted_ns
 FROM simulation.gpu_offset AS work
-INNER JOIN prediction.gpu_time USING (variant_id, gpu_op_id)
+INNER JOIN prediction.gpu_time AS time USING (variant_id, gpu_op_id)
 INNER JOIN simulation.gpu_placement AS placement USING (gpu_op_id)
+INNER JOIN graph.stream_position USING (gpu_op_id)
+LEFT JOIN graph.launch_submission AS launch USING (call_id)
 LEFT JOIN twin_segment AS stream
     ON work.lane = stream.lane AND work.segment = stream.segment
 LEFT JOIN twin_segment AS host
@@ -102,7 +109,9 @@ LEFT JOIN twin_segment AS host
         AND host_lane = host.lane
         AND host_segment = host.segment
 LEFT JOIN twin_span AS span
-    ON launch_thread_id = span.thread_id AND launch_position = span.position
+    ON
+        placement.launch_thread_id = span.thread_id
+        AND placement.launch_position = span.position
 WHERE variant_id = $base
 """
 # The segments after which work ends, as in `simulation.work_end`; a collective ends
@@ -225,17 +234,35 @@ INNER JOIN twin_work AS own USING (gpu_op_id)
 INNER JOIN twin_term ON own.number = work
 ORDER BY step, source
 """
+# The spans (the n-th of a launch) that pass before work is submitted, and the share of
+# them, as in `prediction.submitted_later_ns`.
+_SUBMISSIONS = """
+SELECT
+    work.number AS work,
+    span.number AS span,
+    row_number() OVER (PARTITION BY work.number ORDER BY span.position) AS ordinal,
+    span_ns,
+    submit_share
+FROM twin_work AS work
+INNER JOIN graph.stream_position USING (gpu_op_id)
+INNER JOIN prediction.launch_span AS launch USING (call_id)
+INNER JOIN twin_span AS span
+    ON launch.thread_id = span.thread_id AND launch.position = span.position
+WHERE submit_share > 0
+ORDER BY ordinal, work
+"""
 _TABLES = (_SEGMENTS, _SPANS, _WORK, _TERMS, _STEPS)
 _COLUMNS = {
     "segment": "SELECT count(*) AS count FROM twin_segment",
     "span": "SELECT segment, coalesce(end_segment, -1) AS end_segment, waits, "
     "own_ns + kept_ns AS predicted_ns FROM twin_span ORDER BY number",
-    "work": "SELECT is_first, span, ready_ns, stream_delay_ns, predicted_ns "
+    "work": "SELECT is_first, span, ready_ns, submit_ns, stream_delay_ns, predicted_ns "
     "FROM twin_work ORDER BY number",
     "step": "SELECT * EXCLUDE (number) FROM twin_step ORDER BY number",
     "host_edge": _HOST_EDGES,
     "work_edge": _WORK_EDGES,
     "step_work": _STEP_WORK,
+    "submission": _SUBMISSIONS,
 }
 # The durations that scenarios change, as in `prediction.host_time` and `gpu_time`.
 _CHANGES = {

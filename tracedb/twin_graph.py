@@ -79,6 +79,7 @@ class Graph:
         self._span, self._work = columns["span"], columns["work"]
         self._step, self._step_work = columns["step"], columns["step_work"]
         self._host_edge, self._work_edge = columns["host_edge"], columns["work_edge"]
+        self._submissions = _by_ordinal(columns["submission"])
         self._span_first = _first(_is_new(self._span["segment"]))
         self._groups = np.flatnonzero(
             _is_new(self._step_work["step"]) | _is_new(self._step_work["source"])
@@ -135,6 +136,7 @@ class Graph:
                 spans.of(block, self._span["predicted_ns"]),
                 self._work,
                 work.of(block, self._work["predicted_ns"]),
+                self._submissions,
             )
             for whole, part in zip(found, self._parts(nodes), strict=True):
                 whole[:, first : first + size] = part.T
@@ -158,17 +160,25 @@ class _Nodes:
     """Ends of spans and work, relative to segments, with a row per scenario."""
 
     def __init__(
-        self, span_first: Numbers, spans: Numbers, work: Columns, lasting: Numbers
+        self,
+        span_first: Numbers,
+        spans: Numbers,
+        work: Columns,
+        lasting: Numbers,
+        submissions: list[Columns],
     ) -> None:
         """Sum the durations of the spans and the GPU work of each segment."""
-        _check_sums(spans, lasting, work["stream_delay_ns"], work["ready_ns"])
+        _check_sums(
+            *(spans, lasting),
+            *(work[name] for name in ("stream_delay_ns", "ready_ns", "submit_ns")),
+        )
         self._span_first = span_first
         self._before = _before(spans)
         self._lasting = lasting
         first = _first(work["is_first"].astype(bool))
         total = _before(lasting + work["stream_delay_ns"])
         self._after_stream = total[:, 1:] - total[:, first]
-        late = np.tile(work["ready_ns"], (len(lasting), 1))
+        late = work["ready_ns"] + _submitted(work["submit_ns"], spans, submissions)
         launched = np.flatnonzero(work["span"] >= 0)
         late[:, launched] += self.starts(work["span"][launched])
         late += lasting
@@ -202,6 +212,23 @@ class _Nodes:
         weights[:, met] += self._lasting[:, terms["work"][met]]
         weights[:, met] -= self._lasting[:, part[met]]
         return weights
+
+
+def _by_ordinal(submissions: Columns) -> list[Columns]:
+    """The first spans of all launches, then the second ones, and so on."""
+    return [
+        {name: values[part] for name, values in submissions.items()}
+        for part in _runs(_is_new(submissions["ordinal"]))
+    ]
+
+
+def _submitted(submit: Numbers, spans: Numbers, submissions: list[Columns]) -> Numbers:
+    """[ns] From the starts of launches until work is submitted, a row per scenario."""
+    submitted = np.tile(submit, (len(spans), 1))
+    for part in submissions:
+        later = (spans[:, part["span"]] - part["span_ns"]) * part["submit_share"]
+        submitted[:, part["work"]] += np.floor(later + 0.5).astype(np.int64)
+    return np.maximum(submitted, 0, out=submitted)
 
 
 class _Levels:

@@ -14,7 +14,7 @@ CREATE TABLE graph.gpu_cause (
     cause,
     -- The GPU work that it started after, unless the cause is its launch.
     cause_gpu_op_id,
-    -- [ns] Start of the launch, or end of the GPU work that it started after.
+    -- [ns] Submission by the launch, or end of the GPU work that it started after.
     cause_ns
 ) AS
 SELECT
@@ -40,7 +40,7 @@ SELECT
         WHEN 'stream_wait' THEN awaited_end_ns
         WHEN 'occupancy' THEN awaited_end_ns
         WHEN 'stream' THEN previous_end_ns
-        WHEN 'launch' THEN launch_start_ns
+        WHEN 'launch' THEN launch_start_ns + submit_ns
     END AS cause_ns
 FROM graph.stream_position AS work
 LEFT JOIN graph.stream_wait USING (gpu_op_id)

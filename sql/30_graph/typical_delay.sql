@@ -8,8 +8,8 @@ CREATE TABLE graph.typical_delay (
     run_id,
     -- The trace.
     trace_id,
-    -- `launch`: from launch start to start on an idle stream, minus the time for which the
-    -- launch stalled; `stream`: from the end of the previous work to the start, for work
+    -- `launch`: from submission by the launch (`graph.launch_submission`) to start on an idle
+    -- stream; `stream`: from the end of the previous work to the start, for work
     -- launched well before that.
     delay,
     -- `kernel`, `memcpy` or `memset`.
@@ -66,11 +66,11 @@ instance AS (
                 THEN 'stream'
         END AS delay,
         CASE
-            WHEN delay = 'launch' THEN start_ns - launch_start_ns - coalesce(stalled_ns, 0)
+            WHEN delay = 'launch' THEN start_ns - launch_start_ns - coalesce(submit_ns, 0)
             ELSE start_ns - previous_end_ns
         END AS delay_ns
     FROM graph.stream_position
-    LEFT JOIN graph.stalled_launch USING (call_id)
+    LEFT JOIN graph.launch_submission USING (call_id)
     LEFT JOIN recorded_wait USING (gpu_op_id)
     WHERE call_id IS NOT NULL AND gpu_op_id NOT IN (SELECT gpu_op_id FROM held_up)
 ),

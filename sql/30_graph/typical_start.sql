@@ -9,9 +9,9 @@ CREATE TABLE graph.typical_start (
     run_id,
     -- The trace.
     trace_id,
-    -- [ns] Time for which its launch stalled.
-    stalled_ns,
-    -- [ns] Typical start after its launch; NULL if that is not in the trace.
+    -- [ns] From the start of its launch until it was submitted; 0 if that is not in the trace.
+    submit_ns,
+    -- [ns] Typical start after it was submitted; NULL if that is not in the trace.
     after_launch_ns,
     -- [ns] Latest start explained by its launch.
     launch_limit_ns,
@@ -24,13 +24,13 @@ SELECT
     gpu_op_id,
     work.run_id,
     work.trace_id,
-    coalesce(stalled_ns, 0),
-    launch_start_ns + coalesce(stalled_ns, 0) + coalesce(launch.median_ns, 0),
-    launch_start_ns + coalesce(stalled_ns, 0) + coalesce(launch.cap_ns, 0),
+    coalesce(submit_ns, 0),
+    launch_start_ns + coalesce(submit_ns, 0) + coalesce(launch.median_ns, 0),
+    launch_start_ns + coalesce(submit_ns, 0) + coalesce(launch.cap_ns, 0),
     previous_end_ns + coalesce(stream_gap.median_ns, 0),
     previous_end_ns + coalesce(stream_gap.cap_ns, 0)
 FROM graph.stream_position AS work
-LEFT JOIN graph.stalled_launch USING (call_id)
+LEFT JOIN graph.launch_submission USING (call_id)
 LEFT JOIN graph.typical_delay AS launch
     ON
         work.trace_id = launch.trace_id

@@ -19,6 +19,8 @@ CREATE TABLE prediction.captured_work (
     first_gpu_op_id,
     -- Call that launched it.
     call_id,
+    -- Call that becomes the launch of the graph.
+    graph_call_id,
     -- Host thread of the launch.
     launch_thread_id,
     -- Position of the span in which it was launched.
@@ -29,10 +31,8 @@ CREATE TABLE prediction.captured_work (
     follows,
     -- [ns] Delay after that, if it follows.
     gap_ns,
-    -- [ns] Delay after the start of the graph's launch.
+    -- [ns] Delay after the graph is submitted.
     launch_delay_ns,
-    -- [ns] Time for which that launch stalled, as measured.
-    stalled_ns,
     -- [ns] Time of the graph's launch.
     host_ns
 ) AS
@@ -144,6 +144,7 @@ SELECT
     captured.gpu_op_id,
     captured.first_gpu_op_id,
     captured.call_id,
+    first.call_id,
     captured.launch_thread_id,
     captured.own_position,
     first.own_position,
@@ -161,7 +162,6 @@ SELECT
     ),
     coalesce(captured.given_gap_ns, replay.gap_ns),
     delay.launch_delay_ns,
-    delay.stalled_ns,
     coalesce(captured.given_host_ns, replay.host_ns)
 FROM captured
 INNER JOIN captured AS first

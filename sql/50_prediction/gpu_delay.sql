@@ -9,9 +9,9 @@ CREATE VIEW prediction.gpu_delay (
     run_id,
     -- The trace.
     trace_id,
-    -- [ns] Time for which its launch stalled, as measured.
-    stalled_ns,
-    -- [ns] Delay after the start of its launch, without the stall.
+    -- [ns] From the start of its launch until it was submitted, as measured.
+    submit_ns,
+    -- [ns] Delay after its submission.
     launch_delay_ns,
     -- [ns] Delay after the end of the previous work on its stream.
     stream_delay_ns,
@@ -27,8 +27,8 @@ SELECT
     work.gpu_op_id,
     work.run_id,
     work.trace_id,
-    stalled_ns,
-    coalesce(after_launch_ns - launch_start_ns - stalled_ns, 0),
+    submit_ns,
+    coalesce(after_launch_ns - launch_start_ns - submit_ns, 0),
     CASE
         -- Work that overlaps the previous work (programmatic dependent launch).
         WHEN work.start_ns < previous_end_ns THEN work.start_ns - previous_end_ns

@@ -19,8 +19,9 @@ CREATE TABLE prediction.gpu_time (
     -- [ns] Duration; for a collective of several ranks in the run, from when all have
     -- started.
     predicted_ns,
-    -- [ns] Delay after the start of its launch; in replay including the stall of the
-    -- launch.
+    -- [ns] From the start of its launch until it is submitted.
+    submit_ns,
+    -- [ns] Delay after the start of its launch, including that.
     launch_delay_ns,
     -- [ns] Delay after the end of the previous work on its stream.
     stream_delay_ns,
@@ -50,9 +51,9 @@ kept AS (
 timed AS (
     SELECT
         variant_id,
-        method,
+        coalesce(captured.graph_call_id, position.call_id) AS call_id,
         delay.* REPLACE (
-            coalesce(captured.stalled_ns, delay.stalled_ns) AS stalled_ns,
+            coalesce(submission.submit_ns, delay.submit_ns) AS submit_ns,
             coalesce(captured.launch_delay_ns, delay.launch_delay_ns) AS launch_delay_ns,
             CASE WHEN follows THEN gap_ns ELSE delay.stream_delay_ns END AS stream_delay_ns
         ),
@@ -73,6 +74,26 @@ timed AS (
     INNER JOIN prediction.variant AS variant ON is_simulated
     LEFT JOIN prediction.captured_work AS captured
         ON variant.scenario = captured.scenario AND delay.gpu_op_id = captured.gpu_op_id
+    LEFT JOIN graph.launch_submission AS submission
+        ON captured.graph_call_id = submission.call_id
+),
+
+-- When launches submit their work that take another time than measured.
+submission AS (
+    SELECT
+        variant_id,
+        call_id,
+        greatest(
+            any_value(submit_ns)
+            + sum(
+                prediction.submitted_later_ns(span_ns, predicted_ns, submit_share)
+            )::BIGINT,
+            0
+        ) AS submit_ns
+    FROM prediction.launch_span
+    INNER JOIN prediction.host_time USING (thread_id, position)
+    WHERE predicted_ns <> span_ns
+    GROUP BY variant_id, call_id
 )
 
 SELECT
@@ -81,8 +102,9 @@ SELECT
     timed.trace_id,
     timed.gpu_op_id,
     prediction.edited_ns(predicted_ns, set_ns, edit.factor, edit.add_ns),
+    coalesce(submission.submit_ns, timed.submit_ns) AS submitted_ns,
     prediction.edited_delay_ns(launch_delay_ns, launch.factor, launch.add_ns)
-    + CASE method WHEN 'replay' THEN stalled_ns ELSE 0 END + kept_ns,
+    + submitted_ns + kept_ns,
     -- Work that was first on its stream follows something only if edits put it elsewhere.
     CASE
         WHEN is_first THEN coalesce(added.delay_ns, stream_delay_ns)
@@ -93,6 +115,8 @@ SELECT
     unexplained_ns,
     kept_ns
 FROM timed
+LEFT JOIN submission
+    ON timed.variant_id = submission.variant_id AND timed.call_id = submission.call_id
 LEFT JOIN prediction.gpu_edit AS edit
     ON timed.variant_id = edit.variant_id AND timed.gpu_op_id = edit.gpu_op_id
 LEFT JOIN prediction.removed_wait AS no_wait
@@ -125,6 +149,6 @@ LEFT JOIN prediction.delay_edit AS waiting
 WHERE is_removed IS NOT TRUE
 UNION ALL
 SELECT
-    variant_id, run_id, trace_id, gpu_op_id, predicted_ns, launch_delay_ns, stream_delay_ns,
-    NULL, 0, 0, 0
+    variant_id, run_id, trace_id, gpu_op_id, predicted_ns, submit_ns, launch_delay_ns,
+    stream_delay_ns, NULL, 0, 0, 0
 FROM prediction.inserted_work;

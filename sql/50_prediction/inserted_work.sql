@@ -32,7 +32,10 @@ CREATE TABLE prediction.inserted_work (
     -- [ns] Time of its launch: that of the neighboring one in the scenario, if none is
     -- given.
     host_ns,
-    -- [ns] Delay after the start of its launch.
+    -- [ns] From the start of its launch until that submits it.
+    submit_ns,
+    -- [ns] Delay after the start of its launch, which submits it after the same share of its
+    -- time as the neighboring one.
     launch_delay_ns,
     -- [ns] Delay after the end of the previous work on its stream.
     stream_delay_ns
@@ -130,7 +133,8 @@ SELECT
         )
     END::BIGINT,
     host_ns,
-    prediction.edited_delay_ns(launch_delay_ns, launch.factor, launch.add_ns),
+    prediction.submitted_later_ns(0, host_ns, coalesce(submit_share, 0)) AS submitted_ns,
+    prediction.edited_delay_ns(launch_delay_ns, launch.factor, launch.add_ns) + submitted_ns,
     CASE
         WHEN following.factor IS NULL THEN coalesce(added.delay_ns, 0)
         ELSE prediction.edited_delay_ns(
@@ -139,6 +143,8 @@ SELECT
     END
 FROM placed
 INNER JOIN prediction.gpu_delay AS delay ON placed.gpu_op_id = delay.gpu_op_id
+LEFT JOIN (SELECT DISTINCT call_id, submit_share FROM prediction.launch_span) AS launched
+    ON placed.call_id = launched.call_id
 LEFT JOIN graph.typical_delay AS typical
     ON
         placed.trace_id = typical.trace_id

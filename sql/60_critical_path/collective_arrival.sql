@@ -33,7 +33,7 @@ candidate AS (
     SELECT
         gpu_op_id,
         part.trace_id,
-        launch_start_ns + launch_delay_ns AS ready_ns,
+        launch_start_ns + submit_ns + launch_delay_ns AS ready_ns,
         -resume_id AS node
     FROM part
     INNER JOIN prediction.gpu_delay USING (gpu_op_id)

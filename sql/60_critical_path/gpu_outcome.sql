@@ -17,6 +17,8 @@ CREATE VIEW critical_path.gpu_outcome (
     end_ns,
     -- What it started after, as in `graph.gpu_cause`.
     cause,
+    -- [ns] From the start of its launch until it was submitted.
+    submit_ns,
     -- [ns] Part of the start without a cause; 0 in the simulation.
     unexplained_ns
 ) AS
@@ -43,7 +45,7 @@ ready AS (
 
 SELECT
     0, work.trace_id, device, work.gpu_op_id, work.start_ns - origin_ns,
-    work.end_ns - origin_ns, cause, unexplained_ns
+    work.end_ns - origin_ns, cause, submit_ns, unexplained_ns
 FROM graph.stream_position AS work
 INNER JOIN simulation.origin AS origin ON work.trace_id = origin.trace_id
 INNER JOIN graph.gpu_cause AS gpu_cause ON work.gpu_op_id = gpu_cause.gpu_op_id
@@ -63,6 +65,7 @@ SELECT
         WHEN previous_gpu_op_id IS NOT NULL THEN 'stream'
         ELSE 'none'
     END,
+    submit_ns,
     0
 FROM simulation.gpu_work_time AS time
 INNER JOIN prediction.gpu_time AS gpu

@@ -33,10 +33,12 @@ CREATE VIEW critical_path.idle (
 WITH
 -- All work of a device, and a final row at the end of all windows.
 work AS (
-    SELECT variant_id, trace_id, device, gpu_op_id, start_ns, end_ns, cause, unexplained_ns
+    SELECT
+        variant_id, trace_id, device, gpu_op_id, start_ns, end_ns, cause, submit_ns,
+        unexplained_ns
     FROM critical_path.gpu_outcome
     UNION ALL
-    SELECT variant_id, trace_id, device, NULL, max(end_ns), max(end_ns), 'end', 0
+    SELECT variant_id, trace_id, device, NULL, max(end_ns), max(end_ns), 'end', 0, 0
     FROM critical_path.idle_window
     INNER JOIN staging.device USING (trace_id)
     WHERE gpu_op_count > 0
@@ -64,6 +66,7 @@ gap AS (
         device,
         gpu_op_id,
         cause,
+        submit_ns,
         thread_id AS end_thread_id,
         greatest(coalesce(idle_from_ns, span.start_ns), span.start_ns) AS from_ns,
         least(work.start_ns, span.end_ns) AS until_ns,
@@ -78,7 +81,7 @@ gap AS (
     WHERE until_ns > from_ns
 ),
 
--- The time until which the host thread had not launched the work.
+-- The time until which the host thread had not submitted the work.
 hosted AS (
     SELECT
         gap.*,
@@ -86,7 +89,10 @@ hosted AS (
         CASE cause
             WHEN 'end' THEN until_ns
             WHEN 'launch'
-                THEN greatest(least(coalesce(launch.start_ns, from_ns), explained_ns), from_ns)
+                THEN greatest(
+                    least(coalesce(launch.start_ns + submit_ns, from_ns), explained_ns),
+                    from_ns
+                )
             ELSE from_ns
         END AS launch_ns
     FROM gap

@@ -37,7 +37,8 @@ passed_host AS (
         host.position,
         host.offset_ns,
         first.gpu_op_id,
-        coalesce(host.position = launch_position, false) AS is_launch
+        coalesce(host.position = launch_position, false) AS is_launch,
+        gpu.submit_ns
     FROM hop
     LEFT JOIN work AS first
         ON
@@ -47,6 +48,8 @@ passed_host AS (
             AND hop.hop = first.hop
             AND first.earlier_end_ns IS NULL
     LEFT JOIN simulation.gpu_placement AS placement ON first.gpu_op_id = placement.gpu_op_id
+    LEFT JOIN prediction.gpu_time AS gpu
+        ON hop.variant_id = gpu.variant_id AND first.gpu_op_id = gpu.gpu_op_id
     INNER JOIN simulation.host_offset AS host
         ON
             hop.variant_id = host.variant_id
@@ -86,11 +89,8 @@ mark AS (
     GROUP BY variant_id, scope, path_id
     UNION ALL
     SELECT
-        variant_id, scope, path_id, hop, 1, 2 * host.position, host.trace_id,
-        begin_ns + offset_ns + shift_ns,
-        CASE WHEN is_launch THEN 'launch_delay' ELSE span.kind END,
-        CASE WHEN is_launch THEN gpu_op_id ELSE node_id END,
-        CASE WHEN NOT is_launch THEN span.thread_id END
+        variant_id, scope, path_id, hop, 1, 3 * host.position, host.trace_id,
+        begin_ns + offset_ns + shift_ns, span.kind, node_id, span.thread_id
     FROM passed_host AS host
     LEFT JOIN prediction.prefetch USING (variant_id, lane, position)
     INNER JOIN critical_path.span_kind AS span
@@ -99,19 +99,20 @@ mark AS (
             AND coalesce(first_position, position) = span.position
     UNION ALL
     SELECT
-        host.variant_id, scope, path_id, hop, 1, 2 * host.position + 1, host.trace_id,
+        variant_id, scope, path_id, hop, 1, 3 * position + 2, trace_id,
+        begin_ns + offset_ns + submit_ns + shift_ns, 'launch_delay', gpu_op_id, NULL
+    FROM passed_host
+    WHERE is_launch
+    UNION ALL
+    SELECT
+        host.variant_id, scope, path_id, hop, 1, 3 * host.position + 1, host.trace_id,
         begin_ns + offset_ns + predicted_ns - kept_ns + shift_ns,
         'unexplained', call_id, lane
     FROM passed_host AS host
     INNER JOIN prediction.host_time AS time
-        ON
-            host.variant_id = time.variant_id
-            AND lane = time.thread_id
-            AND host.position = time.position
-    INNER JOIN prediction.host_own AS own
-        ON lane = own.thread_id AND host.position = own.position
-    INNER JOIN overhead.timeline AS span
-        ON lane = span.thread_id AND host.position = span.position
+        ON host.variant_id = time.variant_id AND lane = time.thread_id AND host.position = time.position
+    INNER JOIN prediction.host_own AS own ON lane = own.thread_id AND host.position = own.position
+    INNER JOIN overhead.timeline AS span ON lane = span.thread_id AND host.position = span.position
     WHERE kept_ns > 0 AND NOT is_blocked
     UNION ALL
     SELECT

@@ -121,10 +121,12 @@ class Device:
         """Return a stream, created on first use."""
         return self.streams.setdefault(number, Stream())
 
-    def launch(self, kernel: Kernel, call: HostEvent, lags: Lags) -> Work:
-        """Queue a kernel after everything that it must wait for."""
+    def launch(
+        self, kernel: Kernel, call: HostEvent, submitted_ns: int, lags: Lags
+    ) -> Work:
+        """Queue a kernel after its submission and everything that it must wait for."""
         work = Work(kernel, self.truth)
-        causes = list(self._before(kernel.stream, call, lags))
+        causes = list(self._before(kernel.stream, call, submitted_ns, lags))
         self.streams[kernel.stream] = Stream(last=work)
         self.truth.kernels.append(kernel)
         self.agenda.meet(causes, 0, partial(self._start, work, causes))
@@ -132,10 +134,12 @@ class Device:
             self.rendezvous.join(work, kernel.action)
         return work
 
-    def _before(self, number: int, call: HostEvent, lags: Lags) -> Iterator[Cause]:
+    def _before(
+        self, number: int, call: HostEvent, submitted_ns: int, lags: Lags
+    ) -> Iterator[Cause]:
         """Yield what must have happened before the next kernel of a stream starts."""
-        stream, begin = self.stream(number), EventTime(call.start_ns)
-        yield Cause("launch", begin, lags.launch_ns, call.id, self.truth.rank)
+        stream, submitted = self.stream(number), EventTime(submitted_ns)
+        yield Cause("launch", submitted, lags.launch_ns, call.id, self.truth.rank)
         if (last := stream.last) is not None:
             yield last.allow("stream", lags.queue_ns)
         for work in stream.awaited.values():

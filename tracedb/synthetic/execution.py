@@ -1,6 +1,6 @@
 """Execute a program: host threads in order of time, kernels as their causes allow.
 
-- A kernel starts at the latest of: start of its launch + launch latency, end of the
+- A kernel starts at the latest of: end of its launch + launch latency, end of the
   previous kernel on its stream + queue gap, end of each kernel its stream was told to
   wait for + stream wait.
 - A wait (also a blocking copy) ends at the later of: its start + its own cost, end of
@@ -327,7 +327,7 @@ class _Job:
             self._draw(thread, "stream_wait_ns"),
         )
         work = thread.process.device.launch(
-            self._kernel(thread, call, action), call, lags
+            self._kernel(thread, call, action), call, end_ns, lags
         )
         if isinstance(action, Copy) and action.blocking:
             call.blocked_from_ns = end_ns
@@ -337,6 +337,7 @@ class _Job:
 
     def _launch_graph(self, thread: _HostThread, action: GraphLaunch) -> None:
         call = self._open_call(thread, "launch", action)
+        end_ns = call.start_ns + action.ns
         device = thread.process.device
         launch_ns = self._draw(thread, "launch_latency_ns")
         own: set[int] = set()
@@ -350,8 +351,9 @@ class _Job:
             own.add(part.stream)
             wait_ns = self._draw(thread, "stream_wait_ns")
             kernel = self._kernel(thread, call, part)
-            device.launch(kernel, call, Lags(launch_ns, queue_ns, wait_ns))
-        self._close(thread, call, call.start_ns + action.ns)
+            lags = Lags(launch_ns, queue_ns, wait_ns)
+            device.launch(kernel, call, end_ns, lags)
+        self._close(thread, call, end_ns)
 
     def _kernel(
         self, thread: _HostThread, call: HostEvent, action: KernelCall

@@ -283,8 +283,8 @@ class Delays:
     drawn evenly from [1 - j, 1 + j] times its value.
     """
 
-    launch_latency_ns: int = 6_000
-    """[ns] From the start of a launch to the earliest start of its kernel."""
+    launch_latency_ns: int = 1_500
+    """[ns] From the end of a launch call to the earliest start of its kernel."""
     launch_call_ns: int = 4_500
     """[ns] The launch call."""
     queue_gap_ns: int = 1_200

@@ -1,0 +1,83 @@
+-- When each launch call hands its work to the device, from the start of the call. Real
+-- devices start work on an idle stream a constant time after the end of its call: a call
+-- that takes longer (a module is loaded, memory is staged) delays its work. Work that
+-- starts during its call was submitted as long before that as others are before theirs; if
+-- it had to wait for its stream, as early as possible. A trace in which work clearly
+-- follows the start of its call more closely than the end is read that way; in it, a call
+-- delays its work only by its time beyond that of typical calls (`graph.delay_cap_ns`).
+-- One row per launch whose work is in the trace.
+-- Key: call_id.
+CREATE TABLE graph.launch_submission (
+    -- The launch.
+    call_id,
+    -- The run.
+    run_id,
+    -- The trace.
+    trace_id,
+    -- [ns] From the start of the call until its work was submitted.
+    submit_ns
+) AS
+WITH
+-- The first work of each launch, from the start and from the end of its call, which for a
+-- call that blocks is where it starts to wait.
+call AS (
+    SELECT
+        call_id,
+        call.run_id,
+        call.trace_id,
+        work.kind,
+        call.wait_start_ns - launch_start_ns AS call_ns,
+        work.start_ns - launch_start_ns AS started_ns,
+        started_ns - call_ns AS after_ns,
+        CASE WHEN work.kind = 'memcpy' THEN work.end_ns - work.start_ns ELSE 0 END AS copy_ns,
+        coalesce(previous_end_ns <= launch_start_ns, true) AS is_idle
+    FROM graph.host_call AS call
+    INNER JOIN graph.stream_position AS work USING (call_id)
+    WHERE call.kind = 'launch'
+    QUALIFY row_number() OVER (
+        PARTITION BY call_id ORDER BY work.start_ns, work.gpu_op_id
+    ) = 1
+),
+
+-- The spread of a trace's launches into idle streams, copies excepted (quartiles), and their
+-- latency after the call.
+spread AS (
+    SELECT
+        trace_id,
+        quantile_disc(started_ns, 0.75) FILTER (copy_ns = 0)
+        - quantile_disc(started_ns, 0.25) FILTER (copy_ns = 0) AS from_start_ns,
+        quantile_disc(after_ns, 0.75) FILTER (copy_ns = 0)
+        - quantile_disc(after_ns, 0.25) FILTER (copy_ns = 0) AS from_end_ns,
+        quantile_disc(after_ns, 0.5) FILTER (after_ns >= 0) AS latency_ns
+    FROM call
+    WHERE is_idle
+    GROUP BY trace_id
+),
+
+typical AS (
+    SELECT
+        trace_id,
+        kind,
+        graph.delay_cap_ns(
+            count(*), quantile_disc(call_ns, 0.5), quantile_disc(call_ns, 0.95)
+        ) AS cap_ns
+    FROM call
+    GROUP BY trace_id, kind
+)
+
+SELECT
+    call_id,
+    run_id,
+    call.trace_id,
+    CASE
+        WHEN coalesce(2 * from_start_ns < from_end_ns, false) THEN CASE
+            WHEN after_ns >= 0 THEN greatest(call_ns - cap_ns, 0)
+            ELSE greatest(call_ns - copy_ns - cap_ns, 0)
+        END
+        WHEN after_ns >= 0 THEN call_ns
+        WHEN is_idle THEN greatest(started_ns - coalesce(latency_ns, 0), 0)
+        ELSE 0
+    END
+FROM call
+INNER JOIN typical ON call.trace_id = typical.trace_id AND call.kind = typical.kind
+LEFT JOIN spread ON call.trace_id = spread.trace_id;

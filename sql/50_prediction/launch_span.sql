@@ -1,0 +1,31 @@
+-- The host time of launch calls, and which part of it passes before the work is submitted:
+-- if a method or a scenario changes the time, that part changes with it.
+-- One row per span of a launch with work in the trace; steps may divide a call.
+-- Key: thread_id, position.
+CREATE VIEW prediction.launch_span (
+    -- The launch.
+    call_id,
+    -- The trace.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- Position of the span on its thread.
+    position,
+    -- [ns] Its measured duration.
+    span_ns,
+    -- [ns] From the start of the launch until its work is submitted, as measured.
+    submit_ns,
+    -- [1] That as a share of the time of the launch.
+    submit_share
+) AS
+SELECT
+    call_id,
+    span.trace_id,
+    thread_id,
+    position,
+    span.end_ns - span.start_ns AS span_ns,
+    submit_ns,
+    least(submit_ns / sum(span_ns) OVER (PARTITION BY call_id), 1)
+FROM graph.launch_submission
+INNER JOIN overhead.timeline AS span USING (call_id)
+WHERE span.type = 'T4' AND span_ns > 0;

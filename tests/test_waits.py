@@ -242,6 +242,42 @@ def test_a_copy_waits_for_staging(
 
 @needs_corpus
 @pytest.mark.parametrize(
+    "name",
+    [
+        "hta/nccl_data.json.gz",
+        "hta/trace_diff_control.json.gz",
+        "kineto/resnet50_w4_2021b.json.gz",
+    ],
+)
+def test_real_work_follows_the_end_of_its_launch(
+    name: str, database_of: DatabaseOf
+) -> None:
+    """On idle streams, starts spread less around the end of the call than its start.
+
+    So nearly all work is submitted at the end.
+    """
+    ((from_start, from_end, at_end_share),) = rows(
+        database_of(CORPUS / name),
+        """
+        SELECT
+            quantile_disc(work.start_ns - launch_start_ns, 0.75)
+            - quantile_disc(work.start_ns - launch_start_ns, 0.25),
+            quantile_disc(work.start_ns - launch_end_ns, 0.75)
+            - quantile_disc(work.start_ns - launch_end_ns, 0.25),
+            avg((submit_ns = launch_end_ns - launch_start_ns)::INTEGER)
+        FROM graph.stream_position AS work
+        INNER JOIN graph.launch_submission USING (call_id)
+        WHERE
+            work.kind = 'kernel'
+            AND coalesce(previous_end_ns <= launch_start_ns, true)
+        """,
+    )
+    assert from_end <= from_start
+    assert at_end_share > 0.97
+
+
+@needs_corpus
+@pytest.mark.parametrize(
     ("name", "most_share", "most_error"),
     [
         ("hta/trace_diff_control.json.gz", 0.02, 0.02),

@@ -15,7 +15,9 @@ CREATE TABLE graph.launch_submission (
     -- The trace.
     trace_id,
     -- [ns] From the start of the call until its work was submitted.
-    submit_ns
+    submit_ns,
+    -- [1] That as a share of the call, or of its part before it blocks.
+    submit_share
 ) AS
 WITH
 -- The first work of each launch, from the start and from the end of its call, which for a
@@ -77,7 +79,8 @@ SELECT
         WHEN after_ns >= 0 THEN call_ns
         WHEN is_idle THEN greatest(started_ns - coalesce(latency_ns, 0), 0)
         ELSE 0
-    END
+    END AS submitted_ns,
+    CASE WHEN call_ns > 0 THEN submitted_ns / call_ns ELSE 0 END
 FROM call
 INNER JOIN typical ON call.trace_id = typical.trace_id AND call.kind = typical.kind
 LEFT JOIN spread ON call.trace_id = spread.trace_id;

@@ -33,6 +33,8 @@ CREATE TABLE prediction.captured_work (
     gap_ns,
     -- [ns] Delay after the graph is submitted.
     launch_delay_ns,
+    -- [ns] From the start of that launch until it submitted its work, as measured.
+    submit_ns,
     -- [ns] Time of the graph's launch.
     host_ns
 ) AS
@@ -162,6 +164,7 @@ SELECT
     ),
     coalesce(captured.given_gap_ns, replay.gap_ns),
     delay.launch_delay_ns,
+    delay.submit_ns,
     coalesce(captured.given_host_ns, replay.host_ns)
 FROM captured
 INNER JOIN captured AS first

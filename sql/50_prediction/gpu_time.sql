@@ -53,7 +53,7 @@ timed AS (
         variant_id,
         coalesce(captured.graph_call_id, position.call_id) AS call_id,
         delay.* REPLACE (
-            coalesce(submission.submit_ns, delay.submit_ns) AS submit_ns,
+            coalesce(captured.submit_ns, delay.submit_ns) AS submit_ns,
             coalesce(captured.launch_delay_ns, delay.launch_delay_ns) AS launch_delay_ns,
             CASE WHEN follows THEN gap_ns ELSE delay.stream_delay_ns END AS stream_delay_ns
         ),
@@ -74,12 +74,10 @@ timed AS (
     INNER JOIN prediction.variant AS variant ON is_simulated
     LEFT JOIN prediction.captured_work AS captured
         ON variant.scenario = captured.scenario AND delay.gpu_op_id = captured.gpu_op_id
-    LEFT JOIN graph.launch_submission AS submission
-        ON captured.graph_call_id = submission.call_id
 ),
 
--- When launches submit their work that take another time than measured.
-submission AS (
+-- When launches that take another time than measured submit their work.
+changed AS (
     SELECT
         variant_id,
         call_id,
@@ -102,7 +100,7 @@ SELECT
     timed.trace_id,
     timed.gpu_op_id,
     prediction.edited_ns(predicted_ns, set_ns, edit.factor, edit.add_ns),
-    coalesce(submission.submit_ns, timed.submit_ns) AS submitted_ns,
+    coalesce(changed.submit_ns, timed.submit_ns) AS submitted_ns,
     prediction.edited_delay_ns(launch_delay_ns, launch.factor, launch.add_ns)
     + submitted_ns + kept_ns,
     -- Work that was first on its stream follows something only if edits put it elsewhere.
@@ -115,8 +113,8 @@ SELECT
     unexplained_ns,
     kept_ns
 FROM timed
-LEFT JOIN submission
-    ON timed.variant_id = submission.variant_id AND timed.call_id = submission.call_id
+LEFT JOIN changed
+    ON timed.variant_id = changed.variant_id AND timed.call_id = changed.call_id
 LEFT JOIN prediction.gpu_edit AS edit
     ON timed.variant_id = edit.variant_id AND timed.gpu_op_id = edit.gpu_op_id
 LEFT JOIN prediction.removed_wait AS no_wait

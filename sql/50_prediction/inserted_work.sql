@@ -143,8 +143,7 @@ SELECT
     END
 FROM placed
 INNER JOIN prediction.gpu_delay AS delay ON placed.gpu_op_id = delay.gpu_op_id
-LEFT JOIN (SELECT DISTINCT call_id, submit_share FROM prediction.launch_span) AS launched
-    ON placed.call_id = launched.call_id
+LEFT JOIN graph.launch_submission AS submission ON placed.call_id = submission.call_id
 LEFT JOIN graph.typical_delay AS typical
     ON
         placed.trace_id = typical.trace_id

@@ -15,7 +15,7 @@ CREATE VIEW prediction.launch_span (
     span_ns,
     -- [ns] From the start of the launch until its work is submitted, as measured.
     submit_ns,
-    -- [1] That as a share of the time of the launch.
+    -- [1] That as a share of the launch.
     submit_share
 ) AS
 SELECT
@@ -25,7 +25,7 @@ SELECT
     position,
     span.end_ns - span.start_ns AS span_ns,
     submit_ns,
-    least(submit_ns / sum(span_ns) OVER (PARTITION BY call_id), 1)
+    submit_share
 FROM graph.launch_submission
 INNER JOIN overhead.timeline AS span USING (call_id)
 WHERE span.type = 'T4' AND span_ns > 0;

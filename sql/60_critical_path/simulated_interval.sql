@@ -34,6 +34,7 @@ work AS MATERIALIZED (FROM critical_path.simulated_work),
 passed_host AS (
     SELECT
         hop.*,
+        host.thread_id,
         host.position,
         host.offset_ns,
         first.gpu_op_id,
@@ -105,14 +106,13 @@ mark AS (
     WHERE is_launch
     UNION ALL
     SELECT
-        host.variant_id, scope, path_id, hop, 1, 3 * host.position + 1, host.trace_id,
+        variant_id, scope, path_id, hop, 1, 3 * position + 1, host.trace_id,
         begin_ns + offset_ns + predicted_ns - kept_ns + shift_ns,
         'unexplained', call_id, lane
     FROM passed_host AS host
-    INNER JOIN prediction.host_time AS time
-        ON host.variant_id = time.variant_id AND lane = time.thread_id AND host.position = time.position
-    INNER JOIN prediction.host_own AS own ON lane = own.thread_id AND host.position = own.position
-    INNER JOIN overhead.timeline AS span ON lane = span.thread_id AND host.position = span.position
+    INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
+    INNER JOIN prediction.host_own USING (thread_id, position)
+    INNER JOIN overhead.timeline USING (thread_id, position)
     WHERE kept_ns > 0 AND NOT is_blocked
     UNION ALL
     SELECT

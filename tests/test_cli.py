@@ -595,10 +595,7 @@ def test_query_from_stdin(tiny: Path) -> None:
 
 
 def test_a_closed_pipe_is_silent(tiny: Path) -> None:
-    """`tracedb ...
-
-    head` ends silently.
-    """
+    """`tracedb ... | head` ends silently."""
     command = [sys.executable, "-Im", "tracedb", "sql", str(tiny), "FROM range(999999)"]
     process = subprocess.Popen(  # noqa: S603 (our own program)
         [*command, "--format", "csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -125,10 +125,7 @@ def test_a_full_stdout_is_one_line(database: Path, name: str) -> None:
 
 
 def test_a_closed_pipe_is_silent(database: Path) -> None:
-    """`tracedb ...
-
-    head -1` ends silently, with a failure code.
-    """
+    """`tracedb ... | head -1` ends silently, with a failure code."""
     process = start("sql", database, "FROM range(1000000)", "--format", "csv")
     assert process.stdout
     assert process.stdout.readline() == "range\n"

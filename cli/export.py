@@ -14,27 +14,6 @@ _VIEWERS = {
     "chakra": ("nodes", "MLCommons Chakra's tools"),
 }
 """The contents of each format's files, and the tool that opens them."""
-_ENDINGS = {
-    ".json": "chrome",
-    ".json.gz": "chrome",
-    ".pftrace": "pftrace",
-    ".pftrace.gz": "pftrace",
-    ".speedscope.json": "speedscope",
-    ".speedscope.json.gz": "speedscope",
-    ".et": "chakra",
-}
-"""The format of each file name suffix; the longest match counts."""
-
-
-def _format_of(path: str) -> str:
-    """The format of a file name; raises `UsageError` if there is none."""
-    fitting = [ending for ending in _ENDINGS if path.lower().endswith(ending)]
-    if fitting:
-        return _ENDINGS[max(fitting, key=len)]
-    raise click.UsageError(
-        f"the ending of '{path}' is no known format: use {', '.join(_ENDINGS)}, or "
-        "give --format"
-    )
 
 
 @click.command(
@@ -91,7 +70,9 @@ def export(  # noqa: PLR0913 (one parameter an option)
     them is the step time. Chakra counts whole microseconds; `duration_ns` has the exact
     time.
     """
-    format_ = format_ or _format_of(path)
+    from tracedb.export import format_of
+
+    format_ = format_ or format_of(path)
     with options.simulated(database, method, scenario) as db:
         count = db.export(path, step=step, run=run, format=format_)
     words, viewer = _VIEWERS[format_]

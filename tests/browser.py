@@ -105,13 +105,17 @@ class Page:
         ]
         self.send("Emulation.setEmulatedMedia", features=features)
 
-    def open(self, path: Path) -> None:
-        """Open a file and wait until it is drawn."""
-        self.send("Page.navigate", url=path.resolve().as_uri())
+    def visit(self, url: str) -> None:
+        """Open an address and wait until it is loaded."""
+        self.send("Page.navigate", url=url)
         self.run(
             "new Promise(r => document.readyState === 'complete' ? r() : "
             "addEventListener('load', () => r()))"
         )
+
+    def open(self, path: Path) -> None:
+        """Open a file and wait until it is drawn."""
+        self.visit(path.resolve().as_uri())
         self.settle()
 
     def settle(self) -> None:

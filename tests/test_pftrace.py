@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 import zlib
 from collections import Counter, defaultdict
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from support import SAMPLES, DatabaseOf, rows
 
 import tracedb
+from tracedb import pftrace
 from tracedb.cli.main import tracedb as command
 from tracedb.errors import IngestError
 from tracedb.ingest.foreign import perfetto
@@ -209,6 +211,22 @@ def test_tracks_of_libkineto(tmp_path: Path) -> None:
     (row,) = read(path)
     assert (row["pid"], row["tid"], row["cat"]) == ("77", "78", "cpu_op")
     assert '"External id":5' in row["args"]
+
+
+def test_arguments_of_any_value(tmp_path: Path) -> None:
+    """They come back as they were, null, empty lists and large numbers too."""
+    args: Row = {
+        "a": None,
+        "b": {"c": None, "d": [1, None, {}, []]},
+        "e": 2**70,
+        "f": [{}],
+    }
+    event = {"ph": "X", "name": "x", "pid": 1, "tid": 2, "ts": 5, "dur": 1}
+    path = tmp_path / "odd.pftrace"
+    with path.open("wb") as file:
+        pftrace.write(file, {}, [{**event, "args": args}])
+    (row,) = read(path)
+    assert json.loads(row["args"]) == args
 
 
 def test_clocks_defaults_and_compression(tmp_path: Path) -> None:

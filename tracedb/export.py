@@ -8,13 +8,14 @@ a scenario, are processes of their own.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from tracedb import pftrace
-from tracedb.errors import ReportError
+from tracedb.errors import QueryError, ReportError
 from tracedb.outputs import EXPORT, check_place, written_bytes
 from tracedb.part import NO_STEPS, no_such_number
 
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 
     import duckdb
 
+ENDINGS = {
+    ".json": "chrome",
+    ".json.gz": "chrome",
+    ".pftrace": "pftrace",
+    ".pftrace.gz": "pftrace",
+    ".speedscope.json": "speedscope",
+    ".speedscope.json.gz": "speedscope",
+    ".et": "chakra",
+}
+"""The format of each ending of a file's name; the longest match counts."""
 _MARK = b'{"exportedBy":"tracedb",\n'
 """The first bytes of an export, which may be overwritten."""
 _BATCH = 20_000
@@ -85,15 +96,17 @@ ORDER BY event_id
 """
 _PATH_SLICES = """
 SELECT
-    path.scope, path.trace_id, rank, path.kind, path.start_ns, path.time_ns, node.name,
-    path.node_id
+    path.scope, path.path_id, path.trace_id, rank, path.kind, path.start_ns,
+    path.time_ns, node.name, path.node_id
 FROM export_path AS path
 INNER JOIN export_trace USING (trace_id)
 LEFT JOIN graph.node AS node ON path.node_id = node.node_id
 WHERE path.start_ns < $end AND path.start_ns + time_ns > $start
 ORDER BY path.scope, path.path_id, path.start_ns
 """
-# From each interval with a node to the next one with another node.
+# From each interval with a node to the next one with another node, unless that began
+# before: there the path returns from a call to its op. Perfetto attaches a flow to what
+# began last on its thread, so a flow is at the start of its event.
 _FLOWS = """
 WITH
 placed AS (
@@ -102,10 +115,7 @@ placed AS (
         event.trace_id AS node_trace_id,
         pid,
         tid,
-        greatest(
-            least(path.start_ns, event.end_ns + shift_ns),
-            event.start_ns + shift_ns
-        ) AS at_ns
+        event.start_ns + shift_ns AS at_ns
     FROM export_path AS path
     INNER JOIN staging.slice AS event ON path.node_id = event.event_id
     INNER JOIN export_trace AS trace ON event.trace_id = trace.trace_id
@@ -171,11 +181,17 @@ class _Trace(NamedTuple):
 
 
 class _Numbers:
-    """Process ids: as recorded for one trace, renumbered for several."""
+    """Ids of processes and flows: as recorded for one trace, renumbered for several.
+
+    Perfetto reads ids of flows only if they are numbers, and shows the names of
+    processes, but not their labels: the names of several traces' processes have all.
+    """
 
     def __init__(self, traces: list[_Trace]) -> None:
         self._is_one = len(traces) == 1
         self._known: dict[tuple[int, str | None], int] = {}
+        self._links: dict[tuple[int, str], int] = {}
+        self._about: dict[int, dict[str, str]] = defaultdict(dict)
         self._ranks = {trace.trace_id: trace.rank for trace in traces}
 
     def process(self, trace: int, pid: str | None) -> int | str | None:
@@ -186,14 +202,36 @@ class _Numbers:
 
     def link(self, trace: int, number: str | None) -> int | str | None:
         """The id of a flow."""
-        return _plain(number) if self._is_one else f"{trace}:{number}"
+        if self._is_one or number is None:
+            return _plain(number)
+        return self._links.setdefault((trace, number), len(self._links) + 1)
 
-    def labels(self) -> Iterator[dict[str, Any]]:
-        """Metadata events that label processes with their rank."""
-        for (trace, _), process in self._known.items():
-            label = f"rank {self._ranks[trace]}"
-            yield _about(process, "process_labels", labels=label)
+    def keeps(self, event: dict[str, Any]) -> bool:
+        """Whether a recorded event is written; names of processes are merged."""
+        what = _MERGED.get(event["name"]) if event["ph"] == "M" else None
+        if self._is_one or what is None:
+            return True
+        told = msgspec.json.decode(event["args"]) if event["args"] else None
+        text = told.get(what) if isinstance(told, dict) else None
+        if text:
+            self._about[event["pid"]].setdefault(what, str(text))
+        return False
+
+    def names(self) -> Iterator[dict[str, Any]]:
+        """Metadata events that name the processes of several traces."""
+        for (trace, pid), process in self._known.items():
+            about = self._about.get(process, {})
+            rank, label = self._ranks[trace], about.get("labels")
+            of = f"trace {trace}" if rank is None else f"rank {rank}"
+            name = " ".join([of, *([label] if label else [])])
+            called = about.get("name", pid)
+            shown = f"{name}: {called}" if called else name
+            yield _about(process, "process_name", name=shown)
             yield _about(process, "process_sort_index", sort_index=process)
+
+
+_MERGED = {"process_name": "name", "process_labels": "labels"}
+"""Metadata events of which `_Numbers.names` makes one name, and their argument."""
 
 
 class _Form(NamedTuple):
@@ -201,6 +239,17 @@ class _Form(NamedTuple):
 
     mark: bytes
     write: Callable[[IO[bytes], dict[str, Any], Iterator[dict[str, Any]]], int]
+
+
+def format_of(path: str | Path) -> str:
+    """The format of a file by its name; raises `QueryError` if there is none."""
+    fitting = [ending for ending in ENDINGS if str(path).lower().endswith(ending)]
+    if fitting:
+        return ENDINGS[max(fitting, key=len)]
+    raise QueryError(
+        f"the ending of '{path}' is no known format: use {', '.join(ENDINGS)}, or give "
+        "the format"
+    )
 
 
 def write_chrome(
@@ -293,10 +342,49 @@ def _write(
         )
     file.write(b'"traceEvents":[')
     count = 0
-    for count, event in enumerate(events, 1):
-        file.write((b"\n" if count == 1 else b",\n") + msgspec.json.encode(event))
+    for event in _opened(events):
+        file.write((b",\n" if count else b"\n") + msgspec.json.encode(event))
+        count += event["ph"] != "E"
     file.write(b"\n]}\n")
     return count
+
+
+def _opened(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The events, with tracedb's own slices as begins and ends.
+
+    Viewers add begin and duration of a slice as doubles. At times as large as profilers
+    write them, the sum can exceed the begin of the next slice, and Perfetto drops that.
+    An end that is written is the same double as the next begin.
+    """
+    open_: dict[tuple[int, int], list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+    for event in events:
+        if event["ph"] != "X" or not _is_own(event["pid"]):
+            yield event
+            continue
+        stack = open_[event["pid"], event["tid"]]
+        begin = pftrace.nanoseconds(event["ts"])
+        end = begin + pftrace.nanoseconds(event["dur"])
+        yield from _ended(stack, begin)
+        if begin == end:
+            yield event
+            continue
+        yield {key: value for key, value in event.items() if key != "dur"} | {"ph": "B"}
+        stack.append((min(end, stack[-1][0]) if stack else end, event))
+    for stack in open_.values():
+        yield from _ended(stack, _FOREVER)
+
+
+def _ended(
+    stack: list[tuple[int, dict[str, Any]]], until: int
+) -> Iterator[dict[str, Any]]:
+    """The ends of open slices that are over by a time."""
+    while stack and stack[-1][0] <= until:
+        end, event = stack.pop()
+        yield {"ph": "E", "pid": event["pid"], "tid": event["tid"], "ts": _us(end)}
+
+
+def _is_own(pid: object) -> bool:
+    return isinstance(pid, int) and pid >= _OWN_PROCESS
 
 
 def _header(traces: list[_Trace]) -> dict[str, Any]:
@@ -321,7 +409,7 @@ def _all_events(
     yield from _recorded(connection, numbers, span)
     yield from _path(connection, span)
     yield from _flows(connection, numbers, span)
-    yield from numbers.labels()
+    yield from numbers.names()
     variants = connection.execute(_VARIANTS).fetchall()
     for place, (variant, method, scenario) in enumerate(variants, 1):
         words = "" if scenario == "baseline" else f", scenario {scenario}"
@@ -358,6 +446,8 @@ def _recorded(
             "id": None if link is None else numbers.link(trace, link),
             "args": _with(args, critical=critical, slack_ns=slack),
         }
+        if not numbers.keeps(event):
+            continue
         yield {key: value for key, value in event.items() if value is not None} | (
             msgspec.json.decode(other) if other else {}
         )
@@ -368,17 +458,16 @@ def _path(
 ) -> Iterator[dict[str, Any]]:
     """The critical path as a process: a thread per rank, and one for the run."""
     yield from _process(_OWN_PROCESS, "critical path")
-    seen = set()
-    for scope, trace, rank, kind, start, lasts, name, node in _batches(
+    lanes = _Lanes()
+    for scope, path, trace, rank, kind, start, lasts, name, node in _batches(
         connection, _PATH_SLICES, span
     ):
-        thread = 0 if scope == "run" else trace
-        if thread not in seen:
-            seen.add(thread)
-            label = (
-                "run" if scope == "run" else f"rank {rank}" if rank is not None else ""
-            )
-            yield _about(_OWN_PROCESS, "thread_name", thread, name=label or "trace")
+        is_run = scope == "run"
+        owner = "run" if is_run else "trace" if rank is None else f"rank {rank}"
+        thread, is_new = lanes.place((None if is_run else trace, path), start, lasts)
+        if is_new:
+            yield _about(_OWN_PROCESS, "thread_name", thread, name=owner)
+            yield _about(_OWN_PROCESS, "thread_sort_index", thread, sort_index=thread)
         yield {
             "ph": "X",
             "cat": "critical_path",
@@ -387,8 +476,38 @@ def _path(
             "tid": thread,
             "ts": _us(start),
             "dur": _us(lasts),
-            "args": {"kind": kind, "node": node, "trace": trace},
+            "args": {"kind": kind, "trace": trace}
+            | ({} if node is None else {"node": node}),
         }
+
+
+class _Lanes:
+    """Threads for paths: a path that begins before another one ends gets its own."""
+
+    def __init__(self) -> None:
+        self._path: tuple[int | None, int] | None = None
+        self._thread = 0
+        self._ends: list[tuple[int | None, int]] = []
+
+    def place(
+        self, path: tuple[int | None, int], start: int, lasts: int
+    ) -> tuple[int, bool]:
+        """The thread of a path's next interval, and whether it is new."""
+        known = len(self._ends)
+        if path != self._path:
+            self._path = path
+            fitting = (
+                place
+                for place, (owner, end) in enumerate(self._ends)
+                if owner == path[0] and end <= start
+            )
+            self._thread = next(fitting, known)
+        end = path[0], start + lasts
+        if self._thread == known:
+            self._ends.append(end)
+        else:
+            self._ends[self._thread] = end
+        return self._thread + 1, self._thread == known
 
 
 def _flows(
@@ -400,7 +519,7 @@ def _flows(
         shared = {
             "cat": "critical_path",
             "name": "critical_path",
-            "id": f"critical_path:{number}",
+            "id": number,
             "args": {"weight": lasts / 1000, "critical": True, "type": kind},
         }
         yield {

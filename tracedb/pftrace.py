@@ -18,12 +18,14 @@ from tracedb.protobuf import double, message, number, text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["HEAD", "MARK", "ORDER", "OWN", "Part", "write"]
+__all__ = ["HEAD", "MARK", "ORDER", "OWN", "VALUE", "Part", "nanoseconds", "write"]
 
 OWN = "tracedb"
 """Prefix of tracedb's own annotations and descriptions."""
 ORDER = f"{OWN}.event"
 """The annotation with the ordinal of an event."""
+VALUE = f"{OWN}.json"
+"""The only key of an annotation whose value, as JSON, has no type in this format."""
 MARK = "tracedb export "
 """Prefix of the first track's description; the header and metadata follow."""
 
@@ -120,7 +122,10 @@ class _Writer:
         return count
 
     def _take(self, order: int, event: dict[str, Any]) -> None:
-        ts, duration = _ns(event.get("ts")), _ns(event.get("dur"))
+        ts, duration = (
+            None if event.get(one) is None else nanoseconds(event[one])
+            for one in ("ts", "dur")
+        )
         event = {key: _plain(value) for key, value in event.items()}
         if event.get("ph") == "M":
             lane = [event.get("pid"), event.get("tid")]
@@ -194,8 +199,10 @@ class _Writer:
         self._file.write(_track(thread, process.uuid, name, about, *own))
         tracks: list[tuple[int, list[int]]] = [(thread, [])]
         for item in sorted(items, key=lambda one: one.place):
+            # A flow at the end of a slice is within it.
+            until = item.ts - 1 if item.is_flow else item.ts
             for uuid, open_ in tracks:
-                self._close(uuid, open_, item.ts)
+                self._close(uuid, open_, until)
             track = next((t for t in tracks if _fits(t[1], item)), None)
             if track is None:
                 track = (self._uuid(), [])
@@ -309,14 +316,12 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 (of JSON)
     )
 
 
-def _ns(microseconds: object) -> int | None:
+def nanoseconds(microseconds: object) -> int:
     """[ns] A time of Chrome JSON, with all its digits.
 
-    >>> _ns(msgspec.Raw(b"-1790000000000000.001"))
+    >>> nanoseconds(msgspec.Raw(b"-1790000000000000.001"))
     -1790000000000000001
     """
-    if microseconds is None:
-        return None
     digits = (
         bytes(microseconds).decode() if isinstance(microseconds, msgspec.Raw) else ""
     )
@@ -326,7 +331,11 @@ def _ns(microseconds: object) -> int | None:
 
 
 def _value(value: object, depth: int) -> bytes:
-    """The fields of an annotation that hold a value; JSON if no type fits."""
+    """The fields of an annotation that hold a value.
+
+    Values without a type, like null, are JSON below the key `VALUE`: Perfetto has a
+    field for JSON, but its trace processor ends at a null there.
+    """
     if isinstance(value, dict) and value and depth:
         return b"".join(
             message(11, text(10, str(key)) + _value(one, depth - 1))
@@ -334,7 +343,9 @@ def _value(value: object, depth: int) -> bytes:
         )
     if isinstance(value, list) and value and depth:
         return b"".join(message(12, _value(one, depth - 1)) for one in value)
-    return _scalar(value) or text(9, msgspec.json.encode(value).decode())
+    return _scalar(value) or message(
+        11, text(10, VALUE) + text(6, msgspec.json.encode(value).decode())
+    )
 
 
 def _scalar(value: object) -> bytes:

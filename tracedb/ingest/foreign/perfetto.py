@@ -20,7 +20,7 @@ import msgspec
 from tracedb.errors import ForeignFileError, IngestError
 from tracedb.ingest.decompress import most_text
 from tracedb.ingest.foreign.event import Event, ForeignTrace, as_text, batched, metadata
-from tracedb.pftrace import MARK, ORDER, OWN, Part
+from tracedb.pftrace import MARK, ORDER, OWN, VALUE, Part
 from tracedb.protobuf import (
     BYTES,
     VARINT,
@@ -337,7 +337,7 @@ class _Trace:
                     value = self._name(sequence, Part.STRINGS, raw)
                 case 2 | 3 | 4 | 5 | 6 | 7 | 9:
                     value = _VALUES[number](raw)
-        return key or "", value
+        return key or "", _untyped(entries) if entries.keys() == {VALUE} else value
 
     def _take_work(self, sequence: int, at: int, data: bytes) -> None:
         """Process GPU work: the stage gives its kind, the queue its stream."""
@@ -703,6 +703,12 @@ def _json(data: bytes) -> object:
         return json.loads(data)
     except (ValueError, RecursionError):
         return _text(data)
+
+
+def _untyped(entries: Row) -> object:
+    """A value that an export of tracedb has as JSON."""
+    text = entries[VALUE]
+    return _json(text.encode()) if isinstance(text, str) else entries
 
 
 _VALUES: dict[int, Any] = {

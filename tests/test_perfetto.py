@@ -1,0 +1,147 @@
+"""Perfetto's own trace processor reads exports, and sees what the database has."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from perfetto_ui import Load, needs_perfetto, trace_processor
+from support import SAMPLES, DatabaseOf, Ingested, rows
+from test_report import hostile_trace
+
+import tracedb
+from tracedb import pftrace
+
+pytestmark = needs_perfetto
+
+GPU = SAMPLES / "generated_gpu"
+OF_PROCESS = """
+SELECT process.name, slice.name, dur FROM slice
+INNER JOIN thread_track ON slice.track_id = thread_track.id
+INNER JOIN thread USING (utid) INNER JOIN process USING (upid)
+"""
+SLACK = """
+SELECT count(*), sum(int_value) FROM slice INNER JOIN args USING (arg_set_id)
+WHERE key IN ('args.slack_ns', 'debug.slack_ns')
+"""
+RECORDED = """
+SELECT name, ts_ns + shift_ns, coalesce(dur_ns, 0) FROM raw.event
+INNER JOIN graph.run_time USING (trace_id) WHERE ph IN ('X', 'i')
+"""
+PATH = """
+SELECT concat_ws(': ', path.kind, node.name), path.end_ns - path.start_ns
+FROM critical_path.interval AS path LEFT JOIN graph.node AS node USING (node_id)
+WHERE
+    variant_id = 0
+    AND (scope = 'period' OR scope = 'run' AND (SELECT count(*) FROM raw.trace) > 1)
+    AND path.end_ns > path.start_ns
+"""
+PREDICTED = """
+SELECT node.name, time.end_ns - time.start_ns FROM critical_path.node_time AS time
+INNER JOIN graph.node AS node USING (node_id)
+INNER JOIN prediction.variant USING (variant_id) WHERE scenario = 'half'
+"""
+ARROWS = """
+SELECT source.ts, target.ts FROM flow
+INNER JOIN slice AS source ON slice_out = source.id
+INNER JOIN slice AS target ON slice_in = target.id
+"""
+
+
+@pytest.fixture(scope="module")
+def load() -> Iterator[Load]:
+    """Loads a trace into a trace processor, always in one browser."""
+    with trace_processor() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def simulated(ingested: Ingested) -> Iterator[tracedb.Database]:
+    """Two ranks with the prediction of a scenario."""
+    edit = tracedb.Edit(scenario="half", target="gpu", factor=0.5)
+    with (
+        tracedb.open(ingested(GPU), read_only=True) as database,
+        database.simulate(["replay"], [edit]) as beside,
+    ):
+        yield beside
+
+
+def arrows(path: Path) -> Counter[Any]:
+    """The begins of the events that the flows of an export in Chrome JSON connect."""
+    ends: dict[Any, dict[str, int]] = defaultdict(dict)
+    for event in json.loads(path.read_text())["traceEvents"]:
+        if event["ph"] in "sf":
+            ends[event["cat"], event["id"]][event["ph"]] = round(event["ts"] * 1000)
+    return Counter((one["s"], one["f"]) for one in ends.values() if len(one) == 2)
+
+
+@pytest.mark.parametrize("ending", [".json", ".pftrace"])
+def test_nothing_is_lost(
+    ending: str, simulated: tracedb.Database, tmp_path: Path, load: Load
+) -> None:
+    """Ranks, path and predictions have all slices, times, arguments and arrows."""
+    simulated.export(tmp_path / "run.json")
+    simulated.export(tmp_path / f"run{ending}")
+    processor = load(tmp_path / f"run{ending}")
+    assert processor.errors() == []
+    own = defaultdict[str, Counter[Any]](Counter)
+    for process, name, lasts in processor.rows(OF_PROCESS):
+        own[process][name, lasts] += 1
+    assert {name for name in own if "python3" in name} == {
+        f"rank {rank} {of}: python3" for rank in (0, 1) for of in ("CPU", f"GPU {rank}")
+    }
+    slices = processor.rows("SELECT name, ts, dur FROM slice")
+    first = min(at for _, at, _ in slices)
+    shown = Counter((name, at - first, lasts) for name, at, lasts in slices)
+    assert not Counter(rows(simulated, RECORDED)) - shown
+    assert own["critical path"] == Counter(rows(simulated, PATH))
+    scenario = Counter(rows(simulated, PREDICTED))
+    assert own["predicted by replay, scenario half"] == scenario
+    query = "SELECT count(slack_ns), sum(slack_ns)::BIGINT FROM critical_path.slack"
+    assert processor.rows(SLACK) == rows(simulated, query)
+    found = Counter((a - first, b - first) for a, b in processor.rows(ARROWS))
+    assert found == arrows(tmp_path / "run.json")
+
+
+def test_a_path_at_large_times(
+    database_of: DatabaseOf, tmp_path: Path, load: Load
+) -> None:
+    """No interval is dropped where times are too large to be exact doubles."""
+    database = database_of(GPU / "rank0.kineto.json.gz")
+    database.export(tmp_path / "one.json")
+    processor = load(tmp_path / "one.json")
+    found = Counter(
+        name
+        for process, name, _ in processor.rows(OF_PROCESS)
+        if process == "critical path"
+    )
+    assert found == Counter(name for name, _ in rows(database, PATH))
+
+
+def test_names_and_arguments_may_be_anything(tmp_path: Path, load: Load) -> None:
+    """Nothing stops the trace processor, which ends a name only at its first NUL."""
+    trace = json.loads(hostile_trace(tmp_path / "trace.json").read_text())
+    events = trace["traceEvents"]
+    events[1]["args"] = {
+        "null": None,
+        "nested": {"null": None, "list": [1, None, {}], "empty": {}},
+        "large": 2**70,
+        "": "no key",
+    }
+    with (tmp_path / "out.pftrace").open("wb") as file:
+        pftrace.write(file, {}, events)
+    processor = load(tmp_path / "out.pftrace")
+    assert processor.errors() == []
+    expected = Counter(
+        (event["name"].partition("\0")[0], 1000 * event["ts"], 1000 * event["dur"])
+        for event in events
+        if event["ph"] == "X"
+    )
+    assert Counter(processor.rows("SELECT name, ts, dur FROM slice")) == expected
+    texts = dict(processor.rows("SELECT key, string_value FROM args"))
+    assert texts["debug.null.tracedb_json"] == "null"
+    assert texts["debug.large.tracedb_json"] == str(2**70)

@@ -87,8 +87,9 @@ def made(
     connection = database.connection
     chosen, name, others = find_run(connection, run)
     facts: dict[str, Any] = {"run": name, "run_id": chosen, "other_runs": others}
-    ((*summary,),) = statements(database.summary(chosen), database.path)
-    parts = [*beside, *sections(connection, chosen)]
+    answers = database.summary(chosen)
+    ((*summary,),) = statements(answers, database.path)
+    parts = [*beside, *sections(connection, chosen, answers)]
     for most in (_MOST_SLICES, _MOST_SLICES // 3, _MOST_SLICES // 12, 0):
         drawn = timeline(connection, chosen, most)
         content = {

@@ -6,20 +6,28 @@ relations. The page shows each query next to its rows.
 
 from __future__ import annotations
 
+import re
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tracedb.duck import registered
 from tracedb.report.timeline import NAME_LENGTH
 from tracedb.words import cut_distinct, shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import duckdb
+    import polars as pl
 
     Shown = dict[str, Any]
     """A section as data for the page."""
 
 MOST_ROWS = 500
 _LONG_NAME = NAME_LENGTH * 2
+_KNOWN = "known_answer_"
+"""Prefix of the names of known answers."""
 _IN_A_TABLE = 48
 """Longest name in a table, in characters."""
 
@@ -439,16 +447,34 @@ ORDER BY rank, path, kind""",
 )
 
 
-def sections(connection: duckdb.DuckDBPyConnection, run: int) -> list[Shown]:
-    """The sections of a run with their rows, as data for the page."""
-    made = [(section, shown(connection, section, run)) for section in SECTIONS]
+def sections(
+    connection: duckdb.DuckDBPyConnection, run: int, known: dict[str, pl.DataFrame]
+) -> list[Shown]:
+    """The sections of a run with their rows, as data for the page.
+
+    Questions whose answers are `known` are not computed again.
+    """
+    with ExitStack() as stack:
+        for name, rows in known.items():
+            stack.enter_context(registered(connection, f"{_KNOWN}{name}", rows))
+        made = [
+            (section, shown(connection, section, run, known)) for section in SECTIONS
+        ]
     return [part for section, part in made if part["rows"] or not section.follows]
 
 
-def shown(connection: duckdb.DuckDBPyConnection, section: Section, run: int) -> Shown:
+def shown(
+    connection: duckdb.DuckDBPyConnection,
+    section: Section,
+    run: int,
+    known: Iterable[str] = (),
+) -> Shown:
     """A section of a run with its rows, as data for the page."""
     query = section.query.strip().replace("$run", str(run))
-    cursor = connection.execute(f"FROM ({query})")
+    source = query
+    for name in known:
+        source = re.sub(rf"\bquestion\.{name}\b", f"{_KNOWN}{name}", source)
+    cursor = connection.execute(f"FROM ({source})")
     columns = [column[0] for column in cursor.description or ()]
     return with_rows(section, query, columns, cursor.fetchmany(MOST_ROWS + 1))
 

@@ -27,7 +27,7 @@ from tracedb import overhead_library
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tracedb.from_code.estimation import Layout
+    from tracedb.from_code.layout import Layout
 
 PAGE = Path(__file__).parent.parent / "docs" / "estimate.md"
 HEADING = "## How good graphs are\n"

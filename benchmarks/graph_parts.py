@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import tracedb
-    from tracedb.from_code.estimation import Layout
+    from tracedb.from_code.layout import Layout
     from tracedb.from_code.pricing import KernelTime
 
 PARTS = {

@@ -24,6 +24,7 @@ _SWEPT = (
 )
 _LISTED = 5
 _NAME = 70
+_RANKS = 8
 
 
 @click.command(
@@ -225,6 +226,7 @@ def _write_json(found: Estimate) -> None:
         if not f.name.startswith("_")
     }
     kept["memory"] = asdict(found.memory)
+    kept["stages"] = [asdict(stage) for stage in found.stages]
     kept["error_sources"] = [asdict(source) for source in found.error_sources]
     kept["links"] = asdict(found.links) if found.links else None
     write_text(json.dumps(kept, indent=2))
@@ -243,6 +245,7 @@ def lines(found: Estimate) -> Iterator[str]:
     )
     yield from _error(found)
     yield _busy(found)
+    yield from _stages(found)
     yield from _unmodelled(found)
     yield from _links(found)
     yield from _memory(found)
@@ -251,6 +254,13 @@ def lines(found: Estimate) -> Iterator[str]:
 
 def _busy(found: Estimate) -> str:
     """The busy time, as text."""
+    if found.stages:
+        computing = sum(stage.computing_ns for stage in found.stages)
+        part = share(computing / max(found.step_ns * len(found.stages), 1))
+        return (
+            f"GPUs    compute {part} of the step on average (the rest is idle, with "
+            f"the bubbles) in {counted(found.kernel_count, 'GPU op')}"
+        )
     if found.gpu is None:
         part = share(found.computing_ns / max(found.step_ns, 1))
         return (
@@ -262,6 +272,18 @@ def _busy(found: Estimate) -> str:
         f"GPU     active {duration(found.gpu_active_ns)} ({part}) in "
         f"{counted(found.kernel_count, 'GPU op')}"
     )
+
+
+def _stages(found: Estimate) -> Iterator[str]:
+    """The ranks of a pipeline, as text."""
+    for stage in found.stages[:_RANKS]:
+        part = share(stage.computing_ns / max(found.step_ns, 1))
+        yield (
+            f"        rank {stage.rank}: computes {duration(stage.computing_ns)} "
+            f"({part}), {_size(stage.memory.peak_bytes)} at the peak"
+        )
+    if len(found.stages) > _RANKS:
+        yield f"        and {len(found.stages) - _RANKS} more: --format json"
 
 
 def _error(found: Estimate) -> Iterator[str]:

@@ -17,11 +17,11 @@ from tracedb.cli.main import tracedb as command
 from tracedb.errors import EstimateError
 from tracedb.from_code.batches import Batches
 from tracedb.from_code.clock import Course
-from tracedb.from_code.estimation import STEPS
 from tracedb.from_code.fake_run import FakeRun
 from tracedb.from_code.fitting import room
 from tracedb.from_code.host_times import HostTimes
 from tracedb.from_code.launches import LaunchTable
+from tracedb.from_code.layout import STEPS
 from tracedb.from_code.pricing import Device, price
 from tracedb.from_code.program import Node, launch
 from tracedb.from_code.recordings import Recording, Source

@@ -229,6 +229,46 @@ def test_groups_with_the_same_name(tmp_path: Path, database: tracedb.Database) -
 
 
 @pytest.mark.until("graph")
+def test_sends_meet_their_receives(tmp_path: Path, database: tracedb.Database) -> None:
+    """Rank 1 sends to both others in turn; a kernel names only the other rank.
+
+    The two ranks of a message number it differently. The last send names no rank.
+    """
+
+    def message(kind: str, begin: float, end: float, **args: object) -> Document:
+        return collective(begin, end, **{"Collective name": kind}, **args)
+
+    sent = [(60 + 100 * n + 7 * n * n, 2 * (n % 2)) for n in range(12)]
+    sender = [
+        message("send", begin, begin + 20, Seq=n, **{"Dst Rank": to})
+        for n, (begin, to) in enumerate(sent)
+    ]
+    sender.append(message("send", 3_000, 3_020))
+    receivers = [
+        [
+            message("recv", begin - 30 + n, begin + 20, Seq=n, **{"Src Rank": 1})
+            for n, (begin, to) in enumerate(sent) if to == rank
+        ]
+        for rank in (0, 2)
+    ]  # fmt: skip
+    ingest_ranks(tmp_path, database, receivers[0], sender, receivers[1])
+    query = """
+        SELECT own.kind, count(*), min(present_count), sum(waiting_ns), sum(moving_ns)
+        FROM graph.collective AS own INNER JOIN staging.collective USING (node_id)
+        WHERE sender = 1 AND last_node_id IN (
+            SELECT node_id FROM staging.collective AS last WHERE last.kind = 'send'
+        )
+        GROUP BY ALL ORDER BY ALL
+    """
+    assert rows(database, query) == [
+        ("recv", 12, 2, sum(30_000 - 1_000 * n for n in range(12)), 12 * 20_000),
+        ("send", 12, 2, 0, 12 * 20_000),
+    ]
+    query = "SELECT count(*) FROM graph.edge WHERE kind = 'collective'"
+    assert rows(database, query) == [(12,)]
+
+
+@pytest.mark.until("graph")
 def test_ambiguous_matches_are_reported(
     tmp_path: Path, database: tracedb.Database
 ) -> None:

@@ -18,9 +18,10 @@ CREATE TABLE staging.collective (
     -- `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
     -- `send`, `recv` or `other`.
     kind,
-    -- Name of the process group, and its ranks, as far as recorded.
+    -- Name of the process group, and its ranks, as far as recorded; for a send or receive
+    -- whose two ranks are known, also these (`1>2`).
     process_group,
-    -- Ranks of the group; all ranks if not recorded.
+    -- Ranks of the group; all ranks if not recorded. Two for such a send or receive.
     group_size,
     -- Input elements, if known.
     element_count,
@@ -29,7 +30,11 @@ CREATE TABLE staging.collective (
     -- Number of the collective in its group, the same on all ranks, if recorded.
     sequence,
     -- Ordinal among the collectives of its group in the trace, from 1.
-    ordinal
+    ordinal,
+    -- Rank that sends the message of a send or receive, if known.
+    sender,
+    -- Rank that receives it.
+    receiver
 ) AS
 WITH
 kernel AS (
@@ -142,13 +147,24 @@ SELECT
     start_ns,
     end_ns,
     staging.collective_kind(spoken),
-    process_group,
-    coalesce(CASE WHEN given_size > 0 THEN given_size END, world_size)::BIGINT,
+    CASE
+        WHEN sender IS NULL THEN member.process_group
+        ELSE concat_ws(' ', nullif(member.process_group, ''), sender || '>' || receiver)
+    END AS process_group,
+    CASE
+        WHEN sender IS NOT NULL THEN 2
+        ELSE coalesce(CASE WHEN given_size > 0 THEN given_size END, world_size)
+    END::BIGINT,
     CASE WHEN given_count BETWEEN 0 AND 1_125_899_906_842_624 THEN given_count::BIGINT END,
     element_type,
-    sequence,
+    -- Both ranks of a message count their messages with all other ranks.
+    CASE WHEN sender IS NULL THEN sequence END,
     row_number() OVER (
-        PARTITION BY trace_id, process_group ORDER BY called_ns, start_ns, node_id
-    )
+        PARTITION BY trace_id, member.process_group, sender, receiver
+        ORDER BY called_ns, start_ns, node_id
+    ),
+    sender,
+    receiver
 FROM member
-INNER JOIN staging.trace USING (trace_id);
+INNER JOIN staging.trace USING (trace_id)
+LEFT JOIN staging.message AS message ON member.node_id = message.gpu_op_id;

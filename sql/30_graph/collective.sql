@@ -1,4 +1,4 @@
--- The time of a collective on each rank: waiting for the last rank to arrive, and moving
+-- The time of a collective on each rank, or of a send and its receive: waiting for the last rank to arrive, and moving
 -- data. Ranks that are not in the run may be last: time beyond the shortest collective of
 -- the same kind and size counts as waiting for them.
 -- One row per collective of a rank that is matched with those of other ranks.
@@ -45,7 +45,8 @@ member AS (
         shift_ns,
         rank,
         start_ns + shift_ns AS arrival_ns,
-        end_ns + shift_ns AS over_ns
+        end_ns + shift_ns AS over_ns,
+        CASE WHEN sender IS NULL THEN collective.kind ELSE 'message' END AS meeting_kind
     FROM graph.collective_match AS match
     INNER JOIN staging.collective AS collective USING (node_id)
     INNER JOIN graph.clock ON match.trace_id = graph.clock.trace_id
@@ -57,14 +58,14 @@ meeting AS (
         run_id,
         process_group,
         number,
-        kind,
+        meeting_kind,
         max(element_count) AS elements,
         count(*) AS present_count,
         arg_max(node_id, (arrival_ns, coalesce(rank, -1), node_id)) AS last_node_id,
         max(arrival_ns) AS last_arrival_ns,
         max(over_ns) - max(arrival_ns) AS together_ns
     FROM member
-    GROUP BY run_id, process_group, number, kind
+    GROUP BY run_id, process_group, number, meeting_kind
     -- Two groups with one name, or a rank that occurs twice, are ambiguous.
     HAVING count(*) BETWEEN 2 AND coalesce(max(group_size), count(*))
 ),
@@ -76,7 +77,7 @@ compared AS (
         CASE
             WHEN elements IS NULL THEN together_ns
             ELSE min(together_ns) OVER (
-                PARTITION BY run_id, process_group, kind, elements IS NULL
+                PARTITION BY run_id, process_group, meeting_kind, elements IS NULL
                 ORDER BY elements DESC
             )
         END AS shortest_ns
@@ -94,7 +95,7 @@ split AS (
             ELSE 0
         END AS absent_ns
     FROM member
-    INNER JOIN compared USING (run_id, process_group, number, kind)
+    INNER JOIN compared USING (run_id, process_group, number, meeting_kind)
 )
 
 SELECT

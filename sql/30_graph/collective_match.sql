@@ -1,5 +1,6 @@
--- Which collectives of different ranks belong together: by their recorded number, or by
--- their order in the process group. Recordings may start at different collectives. So the
+-- Which collectives of different ranks belong together, and which send and receive: by
+-- their recorded number, or by their order in the process group (for messages: among those
+-- from one rank to another). Recordings may start at different collectives. So the
 -- orders are shifted against each other until kinds and sizes agree, steps are the same,
 -- and ends differ by a constant time, that of the clocks; among several such shifts, the
 -- one with the smallest difference is used. If ends differ by more than collectives last,
@@ -25,10 +26,12 @@ CREATE TABLE graph.collective_match (
     is_ambiguous
 ) AS
 WITH
--- A send has one peer rank, which its order in a group does not reveal.
+-- A send without a recorded receiver is not matched: its order in a group does not reveal
+-- it.
 member AS (
     SELECT
-        collective.* EXCLUDE (start_ns, end_ns),
+        collective.* EXCLUDE (start_ns, end_ns, kind),
+        CASE WHEN sender IS NULL THEN kind END AS kind,
         collective.end_ns + base_ns AS end_ns,
         collective.end_ns - collective.start_ns AS duration_ns,
         CASE WHEN collective.start_ns < step.end_ns THEN step END AS step,
@@ -40,7 +43,7 @@ member AS (
     INNER JOIN staging.trace ON collective.trace_id = staging.trace.trace_id
     ASOF LEFT JOIN staging.step AS step
         ON collective.trace_id = step.trace_id AND collective.start_ns >= step.start_ns
-    WHERE collective.kind NOT IN ('send', 'recv')
+    WHERE collective.kind NOT IN ('send', 'recv') OR sender IS NOT NULL
     WINDOW
         in_group AS (PARTITION BY collective.run_id, process_group),
         in_trace AS (PARTITION BY collective.trace_id, process_group)
@@ -53,7 +56,7 @@ pair AS (
         other.process_group,
         other.own_number - base.own_number AS shift,
         coalesce(
-            other.kind = base.kind
+            other.kind IS NOT DISTINCT FROM base.kind
             AND other.element_count IS NOT DISTINCT FROM base.element_count,
             false
         ) AS agrees,

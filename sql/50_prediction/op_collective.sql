@@ -17,7 +17,8 @@ CREATE VIEW prediction.op_collective (
     trace_id,
     -- Family of the kernel models.
     family,
-    -- `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast` or `other`.
+    -- `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `send_recv`
+    -- or `other`.
     op,
     -- NULL: sizes are in bytes.
     dtype,
@@ -64,6 +65,8 @@ call AS (
         ) AS spoken,
         try_cast(event.args ->> '$."Group size"' AS INTEGER) AS group_size,
         try_cast(event.args ->> '$."Process Group Ranks"' AS BIGINT []) AS members,
+        try_cast(event.args ->> '$."Src Rank"' AS BIGINT) AS given_sender,
+        try_cast(event.args ->> '$."Dst Rank"' AS BIGINT) AS given_receiver,
         TRY(greatest(
             try_cast(event.args ->> '$."In msg nelems"' AS BIGINT),
             try_cast(event.args ->> '$."Out msg nelems"' AS BIGINT)
@@ -90,13 +93,25 @@ call AS (
 named AS (
     SELECT
         *,
+        staging.collective_kind(spoken) AS kind,
         CASE
-            WHEN staging.collective_kind(spoken) NOT IN ('reduce', 'send', 'recv')
-                THEN staging.collective_kind(spoken)
-            ELSE 'other'
+            WHEN kind IN ('send', 'recv') THEN 'send_recv'
+            WHEN kind = 'reduce' THEN 'other'
+            ELSE kind
         END AS collective,
-        coalesce(CASE WHEN group_size > 0 THEN group_size END, world_size) AS ranks,
-        staging.node_count(members, ranks, world_size, described_count) AS node_count
+        CASE
+            WHEN collective = 'send_recv' THEN 2
+            WHEN group_size > 0 THEN group_size
+            ELSE world_size
+        END AS ranks,
+        CASE kind WHEN 'send' THEN given_receiver WHEN 'recv' THEN given_sender END AS peer,
+        staging.node_count(
+            CASE
+                WHEN peer IS NULL THEN members
+                ELSE [coalesce(given_sender, rank), coalesce(given_receiver, rank)]
+            END,
+            ranks, world_size, described_count
+        ) AS node_count
     FROM call
     INNER JOIN staging.trace USING (trace_id)
 ),

@@ -9,6 +9,10 @@ meshes; `composed` decomposes ops that no dispatch mode sees; `data_parallel` av
 gradients; `recorder` records ops and `memory` allocations. For a sweep, `batches` fits
 functions of the batch size to a few `recordings`, number by number (`sizes`).
 
+If ranks send to one another, `job_run` runs each in a process, with a `mailbox` for
+what they tell one another (`fake_stages`); `joint` finds when they run, and
+`job_layout` lays them out.
+
 `graph` reads an execution graph; `graph_step` selects the nodes of a step;
 `graph_program` turns them into the same tree. `graph_values` reads arguments, `on_gpu`
 replaces ops that only CPUs dispatch, `graph_collectives` reads collectives and

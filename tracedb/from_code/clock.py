@@ -61,6 +61,13 @@ class Clock:
             self.stream_free = max(self.stream_free, awaited)
         self.log.append(("join", before_last, 0))
 
+    def drain(self) -> None:
+        """Computing waits for all communication."""
+        self.stream_free = max(
+            self.stream_free, max(self.communication_ends, default=0)
+        )
+        self.log.append(("drain", 0, 0))
+
     def wait(self, least: int, delay: int) -> None:
         """The host waits for the computing stream, and returns `delay` after it."""
         self.now = max(self.now + least, self.stream_free + delay)
@@ -80,6 +87,8 @@ class Clock:
                 number += 1
             elif kind == "join":
                 self.join(first)
+            elif kind == "drain":
+                self.drain()
             else:
                 self.now += first
         return self.done

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 NAME = "record_param_comms"
 """The op that the profiler records for a collective, in every version."""
 WAIT = "wait"
+POINT_TO_POINT = ("send", "recv")
 
 _TYPES = {
     "float": "Float",
@@ -32,17 +33,28 @@ _TYPES = {
 class Message:
     """A collective's kind and its ranks; `ranks` is None where their number is unknown.
 
-    Without `members`, all ranks of the job take part.
+    Without `members`, all ranks of the job take part. A send or a receive has a sender
+    and a receiver, numbered in the job; those of a `batch` run together.
     """
 
     kind: str
     ranks: int | None
     group: str = ""
     members: tuple[int, ...] = ()
+    sender: int | None = None
+    receiver: int | None = None
+    batch: int | None = None
+
+    @property
+    def is_between_two(self) -> bool:
+        """Whether it is a send or a receive."""
+        return self.kind in POINT_TO_POINT
 
     def nodes(self, per_node: int) -> int:
         """How many nodes its ranks are on, at `per_node` ranks a node."""
         members = self.members or range(self.ranks or 1)
+        if self.sender is not None and self.receiver is not None:
+            members = (self.sender, self.receiver)
         return len({rank // per_node for rank in members})
 
     def recorded(
@@ -51,9 +63,11 @@ class Message:
         """The arguments that the profiler would record with the call."""
         if self.ranks is None or not inputs:
             return {"Collective name": self.kind}
-        named = {"Process Group Name": self.group} if self.group else {}
+        named: dict[str, Any] = {"Process Group Name": self.group} if self.group else {}
         if self.members:
             named["Process Group Ranks"] = str([*self.members])
+        if self.sender is not None:
+            named |= {"Src Rank": self.sender, "Dst Rank": self.receiver}
         return {
             "Collective name": self.kind,
             "Group size": self.ranks,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict
@@ -12,34 +13,35 @@ from typing import TYPE_CHECKING, TypedDict
 import tracedb
 from tracedb import markup
 from tracedb.errors import EstimateError
-from tracedb.from_code.clock import Course
 from tracedb.from_code.error_sources import largest_sources
-from tracedb.from_code.events import trace_text
 from tracedb.from_code.fitting import largest, room
 from tracedb.from_code.host_times import HostTimes
 from tracedb.from_code.job import Job
+from tracedb.from_code.job_layout import JobLayout
+from tracedb.from_code.job_run import JobRecording, JobSource
 from tracedb.from_code.launches import LaunchTable
+from tracedb.from_code.layout import Layout
 from tracedb.from_code.links import Links, connected
-from tracedb.from_code.pricing import Device, price
+from tracedb.from_code.mailbox import NeedsRanksError
+from tracedb.from_code.pricing import price
 from tracedb.from_code.program import launch
 from tracedb.from_code.subject import is_graph
-from tracedb.from_code.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Unpack
 
+    from tracedb.from_code.clock import Course
     from tracedb.from_code.cpu.estimation import CpuStep
     from tracedb.from_code.error_sources import ErrorSource
+    from tracedb.from_code.job_layout import RankTimes
     from tracedb.from_code.memory import Memory
     from tracedb.from_code.pricing import KernelTime
     from tracedb.from_code.program import Node
     from tracedb.from_code.recordings import Recording, Source
     from tracedb.from_code.subject import Subject
 
-STEPS = 2
-"""Number of steps in the trace: in the first, no earlier work is queued."""
-_ON_GPU = ("kernel", "gpu_memcpy")
+_NO_GRAPHS = "ranks that send to one another are not estimated with CUDA graphs"
 _HOST_BAND = (0.5, 2.0)
 """Factors on host times for a fast and a slow host."""
 _FEW = 4
@@ -55,7 +57,10 @@ class Estimate:
     ops whose kind was not measured. `computing_ns` is the time in ops of the CPU.
     `source` says which step of an execution graph it is. `unsure` lists what the graph
     does not record, a line for each node. `links` is set for ranks on several nodes.
-    `error_sources` are the three parts that contribute most to the band.
+    `error_sources` are the three parts that contribute most to the band. `stages` has
+    the ranks of a job that do different work, such as the stages of a pipeline; then
+    `memory` is that of the rank with the highest peak, `gpu_active_ns` is how long the
+    busiest one computes, and `kernel_count` is that of all.
     """
 
     gpu: str | None
@@ -76,14 +81,15 @@ class Estimate:
     unsure: tuple[str, ...]
     links: Links | None
     error_sources: tuple[ErrorSource, ...]
-    _layout: Layout | CpuStep = field(repr=False)
+    stages: tuple[RankTimes, ...] = field(default=(), kw_only=True)
+    _layout: Layout | JobLayout | CpuStep = field(repr=False)
     _path: str | Path = field(repr=False)
 
     @cached_property
     def database(self) -> tracedb.Database:
         """The estimated run as a database to query; it is written once."""
         opened = tracedb.open(self._path)
-        _ingest(opened, self._layout.text, self.device)
+        _ingest(opened, self._layout.texts, self.device)
         return opened
 
     @property
@@ -266,10 +272,16 @@ def _on_gpu(  # noqa: PLR0913 (what `estimate` was given)
             from tracedb.from_code.recordings import Source
 
             job = Job(ranks, device.per_node)
-            source = stack.enter_context(
-                closing(Source(step, inputs, device.name, job))
-            )
-            subject = recording = source.at(batch)
+            alone = Source(step, inputs, device.name, job)
+            source: Source | JobSource = stack.enter_context(closing(alone))
+            recording: Recording | JobRecording | None = _alone(alone, batch)
+            if recording is None:
+                if of_gpus["cuda_graph"]:
+                    raise EstimateError(_NO_GRAPHS)
+                alone.close()
+                source = JobSource(step, inputs, device.name, alone.job)
+                recording = source.at(batch)
+            subject = recording
             largest_batch = (
                 _largest(source, recording, device.capacity_bytes)
                 if find_largest_batch
@@ -278,12 +290,18 @@ def _on_gpu(  # noqa: PLR0913 (what `estimate` was given)
         host, table = known(
             empty, database, of_gpus["library"], subject, profiled=of_gpus["profiled"]
         )
-        nodes = launch(subject.root, table)
-        times = price(empty.connection, {device: [nodes]})[device][0]
-    layout = Layout(
-        subject.root, host, times, device, is_captured=of_gpus["cuda_graph"]
-    )
-    low, expected, high = Courses.of(layout.course).bounds(times)
+        ranks_run = subject.ranks if isinstance(subject, JobRecording) else [subject]
+        programs = [launch(rank.root, table) for rank in ranks_run]
+        works = price(empty.connection, {device: programs})[device]
+    nodes, times = list(chain(*programs)), list(chain(*works))
+    layout: Layout | JobLayout
+    if isinstance(subject, JobRecording):
+        layout = JobLayout(subject.ranks, host, works, device)
+        low, expected, high = layout.bounds(*_HOST_BAND)
+    else:
+        is_captured = of_gpus["cuda_graph"]
+        layout = Layout(subject.root, host, times, device, is_captured=is_captured)
+        low, expected, high = Courses.of(layout.course).bounds(times)
     return Estimate(
         gpu=device.hardware,
         cpu=None,
@@ -303,9 +321,19 @@ def _on_gpu(  # noqa: PLR0913 (what `estimate` was given)
         unsure=subject.unsure,
         links=links if device.machine(nodes) else None,
         error_sources=(),
+        stages=layout.stages if isinstance(layout, JobLayout) else (),
         _layout=layout,
         _path=":memory:" if database is None else database,
     )
+
+
+def _alone(source: Source, batch: int | None) -> Recording | None:
+    """The recording of rank 0; None if it depends on what other ranks do."""
+    try:
+        recording = source.at(batch)
+    except NeedsRanksError:
+        return None
+    return None if recording.has_messages else recording
 
 
 def _of_graph(path: str | Path, ranks: int | None, *, has_size: bool) -> Subject:
@@ -367,60 +395,19 @@ class Courses:
         )
 
 
-@dataclass(frozen=True)
-class Layout:
-    """A step, its host times and GPU work, laid out in time."""
-
-    root: Node
-    host: HostTimes
-    work: list[KernelTime]
-    device: Device
-    is_captured: bool = False
-
-    @cached_property
-    def _timeline(self) -> Timeline:
-        """`STEPS` steps, one after another, at expected times."""
-        timeline = Timeline(
-            self.host, lambda number: self.work[number].expected, self.is_captured
-        )
-        for number in range(STEPS):
-            timeline.step(self.root, number)
-        return timeline
-
-    @property
-    def course(self) -> Course:
-        """The log of the host and the streams, by step."""
-        return Course.of(self._timeline.clock.log, STEPS)
-
-    @property
-    def active_ns(self) -> int:
-        """[ns] How long any stream is busy with work of the last step."""
-        events = [e for e in self._timeline.events if e["cat"] in _ON_GPU]
-        last = events[len(events) - len(self.work) :]
-        active = end = 0.0
-        for event in sorted(last, key=lambda event: event["ts"]):
-            done = event["ts"] + event["dur"]
-            active += max(done - max(event["ts"], end), 0.0)
-            end = max(end, done)
-        return round(1000 * active)
-
-    @property
-    def text(self) -> str:
-        """The steps as a trace."""
-        machine = self.device.machine(self.root.walk())
-        return trace_text(self._timeline.events, self.device.name, machine)
-
-
-def _ingest(database: tracedb.Database, text: str, device: str) -> None:
-    """Ingest the steps."""
+def _ingest(database: tracedb.Database, texts: Sequence[str], device: str) -> None:
+    """Ingest the steps of all ranks that were run, as one run."""
     from tracedb.ingest import ingest
 
     with TemporaryDirectory(prefix="tracedb-") as folder:
-        file = Path(folder, f"estimate {device}.json")
-        file.write_text(text)
+        files = []
+        for rank, text in enumerate(texts):
+            part = f" rank {rank}" if len(texts) > 1 else ""
+            files.append(Path(folder, f"estimate {device}{part}.json"))
+            files[-1].write_text(text)
         ingest(
             database.connection,
-            [file],
+            files,
             run=None,
             pair=False,
             progress=lambda _line: None,
@@ -437,10 +424,14 @@ def _unmodelled(nodes: list[Node], times: list[KernelTime]) -> dict[str, int]:
     return found
 
 
-def _largest(source: Source, recording: Recording, capacity: int | None) -> int | None:
+def _largest(
+    source: Source | JobSource,
+    recording: Recording | JobRecording,
+    capacity: int | None,
+) -> int | None:
     """The largest batch size that fits, confirmed by a recording."""
     batch = recording.batch
-    if batch is None or capacity is None or not recording.step.takes_batch:
+    if batch is None or capacity is None or not recording.takes_batch:
         return None
 
     def needed(size: int) -> int:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class Machine(NamedTuple):
-    """A node of a multi-node job: its GPUs, and the ranks of the whole job."""
+    """A node of a job: its GPUs, the number of ranks of the job, and this one's."""
 
     gpus: int
     world: int
+    rank: int = 0
 
 
 PROCESS = 1
@@ -41,9 +42,15 @@ def on_host(  # noqa: PLR0913, PLR0917 (the fields of an event)
     }  # fmt: skip
 
 
-def on_gpu(work: Work, begin: int, end: int, given: dict[str, Any]) -> dict[str, Any]:
+def on_gpu(
+    work: Work,
+    begin: int,
+    end: int,
+    given: dict[str, Any],
+    communicating: int = COLLECTIVES,
+) -> dict[str, Any]:
     """An event on a stream, from `begin` to `end` [ns]."""
-    stream = COLLECTIVES if work.kind == "collective" else STREAM
+    stream = communicating if work.kind == "collective" else STREAM
     given = {**given, "device": 0, "context": 1, "stream": stream}
     cat = "kernel"
     if work.kind == "memcpy":
@@ -93,8 +100,8 @@ def trace_text(
     `machine` gives the GPUs of a node and the world size of a multi-node job. Without
     `gpu`, the trace lists no device.
     """
-    count, world = (1, None) if machine is None else machine
-    job = {"backend": "nccl", "rank": 0, "world_size": world}
+    count, world, rank = (1, None, 0) if machine is None else machine
+    job = {"backend": "nccl", "rank": rank, "world_size": world}
     gpus = [] if gpu is None else [{"id": n, "name": gpu} for n in range(count)]
     named = [
         {"ph": "M", "name": "thread_name", "pid": PROCESS, "tid": thread,

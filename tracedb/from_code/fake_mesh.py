@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import (
+    _disable_current_modes,
+    _get_current_dispatch_mode_stack,
+)
 
 from tracedb.from_code.changed import changed
 
@@ -27,6 +30,11 @@ def really() -> Iterator[None]:
     """Compute with real tensors, and record no ops, within the block."""
     with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001 (it has no public name)
         yield
+
+
+def is_real() -> bool:
+    """Whether tensors are real: PyTorch's own code exchanges values, not the user's."""
+    return not _get_current_dispatch_mode_stack()
 
 
 class _Torch:

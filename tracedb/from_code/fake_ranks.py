@@ -1,8 +1,9 @@
 """Fake process groups, so that code of one rank runs without the others.
 
-The code is rank 0 of a group of as many ranks as are asked for. Collectives are
-recorded and complete at once: with fake tensors there is nothing to send. All ranks are
-assumed to do the same at the same time.
+The code is one rank of a group of as many ranks as are asked for, by default rank 0.
+Collectives are recorded and complete at once: with fake tensors there is nothing to
+send. All ranks are assumed to do the same at the same time, unless they run, too: then
+a `mailbox` takes objects from one to another.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from tracedb.from_code import fake_cuda, place
 from tracedb.from_code.changed import changed
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.data_parallel import Averaging, in_later_steps
-from tracedb.from_code.fake_mesh import real_meshes
+from tracedb.from_code.fake_mesh import is_real, real_meshes
+from tracedb.from_code.fake_stages import real_votes
+from tracedb.from_code.mailbox import NeedsRanksError
 from tracedb.from_code.ops import SYNCHRONIZE
 from tracedb.from_code.recorder import tensors_of
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tracedb.from_code.job import Job
+    from tracedb.from_code.mailbox import Mailbox
     from tracedb.from_code.recorder import Recorder
 
 _C10D: Any = distributed
@@ -48,6 +52,8 @@ class FakeRanks:
         self.is_begun = False
         self._averaging = Averaging(self._for_models)
         self.is_averaging = False
+        self.batch: int | None = None
+        self.batch_count = 0
 
     @contextmanager
     def present(self) -> Iterator[None]:
@@ -64,8 +70,9 @@ class FakeRanks:
                 stack.enter_context(changed(module, own))
             objects = {
                 "broadcast_object_list": _nothing,
-                "send_object_list": _refuse_objects,
-                "recv_object_list": _refuse_objects,
+                "send_object_list": self._send_objects,
+                "recv_object_list": self._receive_objects,
+                "batch_isend_irecv": self._batch,
                 "all_gather_object": _gather_object,
                 "destroy_process_group": _nothing,
                 "monitored_barrier": _nothing,
@@ -73,6 +80,7 @@ class FakeRanks:
             stack.enter_context(changed(distributed, objects))
             stack.enter_context(in_later_steps(self.recorder))
             stack.enter_context(real_meshes())
+            stack.enter_context(real_votes())
             if (self.job.ranks or 1) > 1:
                 stack.enter_context(self._averaging.watching())
             yield
@@ -85,9 +93,9 @@ class FakeRanks:
         if self.job.ranks is not None:
             # Code reads these to find out whether it is one of several ranks.
             settings |= {
-                "RANK": 0,
-                "LOCAL_RANK": 0,
-                "GROUP_RANK": 0,
+                "RANK": self.job.rank,
+                "LOCAL_RANK": self.job.rank % self.job.per_node,
+                "GROUP_RANK": self.job.rank // self.job.per_node,
                 "WORLD_SIZE": self.job.ranks,
                 "LOCAL_WORLD_SIZE": self.job.on_this_node,
                 "MASTER_ADDR": "localhost",
@@ -116,8 +124,9 @@ class FakeRanks:
                 _BACKEND, _group, extended_api=True, devices=["cpu", "cuda"]
             )
         hook = sys.excepthook
-        _recorders.append(self.recorder)
-        _initialize(_BACKEND, rank=0, world_size=count, store=_C10D.HashStore())
+        _begun.append(self)
+        store = _C10D.HashStore()
+        _initialize(_BACKEND, rank=self.job.rank, world_size=count, store=store)
         sys.excepthook = hook
         self.is_begun = True
 
@@ -143,26 +152,74 @@ class FakeRanks:
         self._averaging.end()
         if self.is_begun:
             distributed.destroy_process_group()
-            _recorders.remove(self.recorder)
+            _begun.remove(self)
             self.is_begun = False
+
+    def _batch(self, calls: list[Any]) -> list[distributed.Work]:
+        """Record the sends and receives of a batch, which run together."""
+        self.batch_count += 1
+        self.batch = self.batch_count
+        try:
+            works: list[distributed.Work] = _batched(calls)
+        finally:
+            self.batch = None
+        return works
+
+    def _send_objects(
+        self,
+        objects: list[Any],
+        dst: int | None = None,
+        group: Any = None,  # noqa: ANN401
+        _device: object = None,
+        group_dst: int | None = None,
+        **_: object,
+    ) -> None:
+        """Send Python objects to another rank."""
+        self.post.send(_of_job(group, dst, group_dst), objects)
+
+    def _receive_objects(
+        self,
+        objects: list[Any],
+        src: int | None = None,
+        group: Any = None,  # noqa: ANN401
+        _device: object = None,
+        group_src: int | None = None,
+        **_: object,
+    ) -> int:
+        """Receive Python objects from another rank."""
+        sender = _of_job(group, src, group_src)
+        objects[:] = self.post.receive(sender)
+        return sender
+
+    @property
+    def post(self) -> Mailbox:
+        """The mailbox; raises `NeedsRanksError` where the other ranks do not run."""
+        if self.job.mailbox is None:
+            raise NeedsRanksError(
+                f"{place.of_caller()}: sends Python objects between ranks, as pipeline "
+                "stages (torch.distributed.pipelining) do; not supported here, where "
+                "one rank runs"
+            )
+        return self.job.mailbox
 
 
 _initialize = distributed.init_process_group
-_recorders: list[Recorder] = []
-"""The recorders of the open process groups; the last one is in use."""
+_batched: Any = _C10D.batch_isend_irecv
+_begun: list[FakeRanks] = []
+"""Those whose process group is open; the last one is in use."""
+
+
+def _of_job(group: Any, rank: int | None, of_group: int | None) -> int:  # noqa: ANN401
+    """The number in the job of a rank that is given by it, or by that in its group."""
+    if of_group is None:
+        if rank is None:
+            raise EstimateError(f"{place.of_caller()}: give the other rank")
+        return rank
+    return int(_C10D.get_global_rank(group or _C10D.group.WORLD, of_group))
 
 
 def _nothing(*_: object, **__: object) -> None:
     """Do nothing: all ranks have the same objects."""
-
-
-def _refuse_objects(*_: object, **__: object) -> None:
-    """Raise `EstimateError`: what another rank sends is not known."""
-    raise EstimateError(
-        f"{place.of_caller()}: sends Python objects between ranks, as pipeline stages "
-        "(torch.distributed.pipelining) do; ranks that do different work are not "
-        "supported"
-    )
 
 
 def _gather_object(gathered: list[object], given: object, *_: object) -> None:
@@ -173,9 +230,15 @@ class _Work(distributed.Work):
     """A completed collective, whose results are available."""
 
     def __init__(
-        self, recorder: Recorder, number: int | None, results: Sequence[torch.Tensor]
+        self,
+        recorder: Recorder,
+        number: int | None,
+        results: Sequence[torch.Tensor],
+        *,
+        is_between_two: bool = False,
     ) -> None:
         super().__init__()
+        self._is_between_two = is_between_two
         self._recorder = recorder
         self._number = number
         self._future: torch.futures.Future[Any] = torch.futures.Future()
@@ -184,9 +247,14 @@ class _Work(distributed.Work):
     def wait(self, *_: object, **__: object) -> bool:
         """Record that later ops wait for it, if it runs on the GPU.
 
-        On a side stream nothing is recorded: only ops that use its results wait.
+        On a side stream nothing is recorded: only ops that use its results wait. Of a
+        send or a receive it is recorded there, too.
         """
-        if self._number is not None and not fake_cuda.is_aside():
+        if self._number is None:
+            return True
+        if self._is_between_two:
+            self._recorder.wait(self._number, is_between_two=True)
+        elif not fake_cuda.is_aside():
             self._recorder.wait(self._number)
         return True
 
@@ -202,9 +270,10 @@ class _Work(distributed.Work):
 class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
     """A process group that this rank belongs to."""
 
-    def __init__(self, recorder: Recorder, group: Any) -> None:  # noqa: ANN401
+    def __init__(self, ranks: FakeRanks, group: Any) -> None:  # noqa: ANN401
         super().__init__(group.group_rank, group.group_size)
-        self._recorder = recorder
+        self._ranks = ranks
+        self._recorder = ranks.recorder
         self._count = group.group_size
         self._name = str(group.group_id)
         self._members = tuple(group.global_ranks_in_group)
@@ -223,6 +292,41 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
         number = self._recorder.collective(message, list(given), list(made))
         # C++ calls its methods without owning it.
         self._last = _Work(self._recorder, number, made)
+        return self._last
+
+    def send(self, tensors: list[torch.Tensor], to: int, *_: object) -> _Work:
+        """Record a send to a rank of the group."""
+        if is_real():
+            self._ranks.post.send(self._of_job(to), tensors[0].tolist())
+            return _Work(self._recorder, None, tensors)
+        return self._passed("send", tensors, (self._own, self._of_job(to)))
+
+    def recv(self, tensors: list[torch.Tensor], source: int, *_: object) -> _Work:
+        """Record a receive from a rank of the group."""
+        if is_real():
+            sent = self._ranks.post.receive(self._of_job(source))
+            tensors[0].copy_(torch.tensor(sent))
+            return _Work(self._recorder, None, tensors)
+        return self._passed("recv", tensors, (self._of_job(source), self._own))
+
+    @property
+    def _own(self) -> int:
+        """The number of this rank in the job."""
+        return self._of_job(self.rank())
+
+    def _of_job(self, rank: int) -> int:
+        """The number in the job of a rank of the group; that of all has no list."""
+        return self._members[rank] if self._members else rank
+
+    def _passed(
+        self, kind: str, tensors: list[torch.Tensor], ends: tuple[int, int]
+    ) -> _Work:
+        """Record a message with its sender and receiver."""
+        message = Message(
+            kind, self._count, self._name, self._members, *ends, self._ranks.batch
+        )
+        number = self._recorder.collective(message, tensors, tensors)
+        self._last = _Work(self._recorder, number, tensors, is_between_two=True)
         return self._last
 
     def barrier(self, *_: object, **__: object) -> _Work:
@@ -244,10 +348,7 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
         return _BACKEND
 
 
-_IN_PLACE = (
-    *("allreduce", "allreduce_coalesced", "broadcast", "reduce"),
-    *("send", "recv"),
-)
+_IN_PLACE = (*("allreduce", "allreduce_coalesced", "broadcast", "reduce"),)
 """Methods of process groups that change their tensors in place.
 
 The profiler records them under the same names.
@@ -295,4 +396,4 @@ for _name, _kind in _INTO_ANOTHER.items():
 
 def _group(group: Any, _options: object) -> _Group:  # noqa: ANN401 (it has no public name)
     """Make the group that PyTorch requests from the backend."""
-    return _Group(_recorders[-1], group)
+    return _Group(_begun[-1], group)

@@ -110,6 +110,11 @@ class FakeRun:
         self._ranks.end()
 
     @property
+    def job(self) -> Job:
+        """The ranks of the job, as the code asks for them."""
+        return self._ranks.job
+
+    @property
     def ranks(self) -> str:
         """The number of ranks and how they communicate; empty without a group."""
         return self._ranks.words

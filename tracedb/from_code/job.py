@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tracedb.errors import EstimateError
+
+if TYPE_CHECKING:
+    from tracedb.from_code.mailbox import Mailbox
 
 _MOST_RANKS = 1 << 20
 
 
 @dataclass(frozen=True)
 class Job:
-    """Ranks are numbered node by node; `ranks` is None where none are given."""
+    """Ranks are numbered node by node; `ranks` is None where none are given.
+
+    The code runs as `rank`. With a `mailbox`, the other ranks run too.
+    """
 
     ranks: int | None = None
     per_node: int = 8
+    rank: int = 0
+    mailbox: Mailbox | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, ranks: int | None, per_node: int | None, usual: int) -> Job:
@@ -39,7 +48,7 @@ class Job:
 
     @property
     def on_this_node(self) -> int:
-        """The number of ranks on the first node."""
+        """The number of ranks on the first node, which is that of every node."""
         return min(self.ranks or 1, self.per_node)
 
     @property

@@ -224,19 +224,24 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not is_on_gpu:
             return None
         self._sent += 1
-        # Writers of its inputs wait, too.
-        self._arriving |= {id(one): (one, self._sent) for one in holdings}
+        if not message.is_between_two:
+            # Writers of its inputs wait, too.
+            self._arriving |= {id(one): (one, self._sent) for one in holdings}
         return self._sent
 
-    def wait(self, number: int) -> None:
-        """Record that later ops wait for the results of a collective."""
+    def wait(self, number: int, *, is_between_two: bool = False) -> None:
+        """Record that later ops wait for the results of a collective.
+
+        A send or a receive has a stream of its own, apart from all others.
+        """
         op = Dispatched(
             collectives.NAME, [], [], is_on_gpu=True, is_view=False, writes=True,
             line=place.of_caller(), called=Message(collectives.WAIT, None),
             awaits=self._sent - number,
         )  # fmt: skip
         self._called(op)
-        self._arrived(number)
+        if not is_between_two:
+            self._arrived(number)
 
     def wait_for(self, tensor: torch.Tensor) -> None:
         """Record that later ops wait for the collective that makes a tensor."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tracedb.from_code.memory import Memory
     from tracedb.from_code.program import Node
 
-_POINT_TO_POINT = ("send", "recv")
-
 
 @dataclass(frozen=True)
 class Recording:
@@ -53,12 +51,23 @@ class Recording:
         return self.fake.tf32_convolutions
 
     @property
+    def takes_batch(self) -> bool:
+        """Whether the step has a batch size parameter."""
+        return self.step.takes_batch
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether it sends to another rank or receives from one."""
+        called = [op.called for op in self.fake.ops.values()]
+        return any(one is not None and one.is_between_two for one in called)
+
+    @property
     def unsure(self) -> tuple[str, ...]:
         """Assumptions: other ranks of sends and receives, rows of sparse gradients."""
         calls = {
             (op.line, op.called.kind): None
             for op in self.fake.ops.values()
-            if op.called is not None and op.called.kind in _POINT_TO_POINT
+            if op.called is not None and op.called.is_between_two
         }
         waiting = (
             f"{line}: {kind}: the other rank is assumed to call at the same time, so "
@@ -120,6 +129,11 @@ class Source:
         fake = self._run.step(called, goes_on=goes_on)
         self.is_gpu_asked |= self._run.is_name_asked
         return Recording(called, fake, self._run.ranks)
+
+    @property
+    def job(self) -> Job:
+        """The ranks, as the code asks for them."""
+        return self._run.job
 
     def close(self) -> None:
         """Destroy what the code has left open."""

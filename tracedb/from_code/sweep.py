@@ -14,9 +14,10 @@ import tracedb
 from tracedb.errors import EstimateError
 from tracedb.from_code.batches import Batches
 from tracedb.from_code.clock import Course
-from tracedb.from_code.estimation import STEPS, Courses, known
+from tracedb.from_code.estimation import Courses, known
 from tracedb.from_code.fitting import largest, room
 from tracedb.from_code.job import Job
+from tracedb.from_code.layout import STEPS
 from tracedb.from_code.links import connected
 from tracedb.from_code.pricing import Device, price
 from tracedb.from_code.program import Node, launch

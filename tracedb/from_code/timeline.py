@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from tracedb.from_code.clock import Clock
 from tracedb.from_code.collectives import WAIT
-from tracedb.from_code.events import AUTOGRAD, MAIN, on_gpu, on_host, shapes
+from tracedb.from_code.events import (
+    AUTOGRAD,
+    COLLECTIVES,
+    MAIN,
+    on_gpu,
+    on_host,
+    shapes,
+)
+from tracedb.from_code.joint import Call
 from tracedb.from_code.launches import Launching, Work
 
 if TYPE_CHECKING:
@@ -53,19 +61,22 @@ class Timeline:
     """Builds the events of steps on one clock.
 
     `duration` gives the time [ns] of the n-th GPU work of a step. With `is_captured`,
-    kernels are replayed from CUDA graphs: their ops take no host time.
+    kernels are replayed from CUDA graphs: their ops take no host time. `stream` gives
+    the stream of communication.
     """
 
     host: HostTimes
     duration: Callable[[int], int]
     is_captured: bool = False
     clock: Clock = field(default_factory=Clock)
+    stream: Callable[[Call], int] = lambda _call: COLLECTIVES
+    calls: list[Call] = field(default_factory=list)
     thread: int = MAIN
     correlation: int = 0
     number: int = 0
     work_number: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
-    _captured: list[Work | Join] = field(default_factory=list)
+    _captured: list[tuple[Work | Join, Node]] = field(default_factory=list)
 
     def step(self, root: Node, number: int) -> None:
         """Append one step."""
@@ -85,7 +96,7 @@ class Timeline:
         elif node.kind == "synchronize":
             self._return()
             self._replay()
-            self.clock.join()
+            self.clock.drain()
             self._wait("cudaDeviceSynchronize")
         else:
             self._range(node)
@@ -93,8 +104,8 @@ class Timeline:
     def _capture(self, node: Node) -> bool:
         """Capture an op's kernels; return False if it has copies or host work."""
         within = list(node.in_order())
-        tokens = [token for n in within for token in _launched(n)]
-        if any(isinstance(t, Work) and t.kind == "memcpy" for t in tokens):
+        tokens = [(token, n) for n in within for token in _launched(n)]
+        if any(isinstance(t, Work) and t.kind == "memcpy" for t, _ in tokens):
             self._replay()
             return False
         ops = [n.dispatched for n in within if n.dispatched]
@@ -113,11 +124,11 @@ class Timeline:
         self.clock.call(self.host.graph_launch)
         given = {"correlation": self.correlation}
         self._write("cuda_runtime", "cudaGraphLaunch", begin, self.thread, given)
-        for token in self._captured:
+        for token, node in self._captured:
             if isinstance(token, Join):
                 self.clock.join(token.before_last)
             else:
-                self._work(token, given, self.host.graph_gap)
+                self._work(token, node, given, self.host.graph_gap)
         self._captured.clear()
 
     def _range(self, node: Node) -> None:
@@ -137,7 +148,7 @@ class Timeline:
         self.clock.host(self.host.gap_ns(node.name))
         tokens = list(self._tokens(node))
         gaps = self._gaps(node.name, tokens)
-        messages = deque(n.message for n in node.in_order() for _ in n.work)
+        launching = deque(n for n in node.in_order() for _ in n.work)
         begins: dict[int, int] = {}
         identifiers: list[int] = []
         for token, gap in zip(tokens, gaps, strict=True):
@@ -152,7 +163,7 @@ class Timeline:
             elif isinstance(token, Join):
                 self.clock.join(token.before_last)
             else:
-                self._launch(token, identifiers[-1], messages.popleft())
+                self._launch(token, identifiers[-1], launching.popleft())
 
     def _return(self) -> None:
         """Return to the main thread, which waits for autograd."""
@@ -223,7 +234,7 @@ class Timeline:
                     gaps[i] = gaps[i] * known // total
         return gaps
 
-    def _launch(self, work: Work, op: int, message: dict[str, Any]) -> None:
+    def _launch(self, work: Work, op: int, node: Node) -> None:
         """A CUDA call, and the work that it launches."""
         self.correlation += 1
         is_kernel = work.kind != "memcpy"
@@ -232,17 +243,24 @@ class Timeline:
         call = "cudaLaunchKernel" if is_kernel else "cudaMemcpyAsync"
         given = {"correlation": self.correlation, "External id": op}
         self._write("cuda_runtime", call, begin, self.thread, given)
-        self._work(work, {**given, **message})
+        self._work(work, node, {**given, **node.message})
         if work.is_waited_for:
             self._wait("cudaStreamSynchronize", op)
 
-    def _work(self, work: Work, given: dict[str, Any], gap: int | None = None) -> None:
+    def _work(
+        self, work: Work, node: Node, given: dict[str, Any], gap: int | None = None
+    ) -> None:
         duration = self.duration(self.work_number)
         self.work_number += 1
         gaps = () if gap is None else (gap,)
-        add = self.clock.communicate if work.kind == "collective" else self.clock.work
-        start, end = add(duration, *gaps)
-        self.events.append(on_gpu(work, start, end, given))
+        op = node.dispatched
+        if work.kind == "collective" and op is not None and op.called is not None:
+            self.calls.append(Call(op.called, op.line))
+            start, end = self.clock.communicate(duration, *gaps)
+            event = on_gpu(work, start, end, given, self.stream(self.calls[-1]))
+        else:
+            event = on_gpu(work, *self.clock.work(duration, *gaps), given)
+        self.events.append(event)
 
     def _wait(self, call: str, op: int | None = None) -> None:
         """Wait for the stream."""

@@ -91,9 +91,9 @@ class CpuStep:
         return found
 
     @property
-    def text(self) -> str:
+    def texts(self) -> list[str]:
         """The steps as a trace."""
         timeline = CpuTimeline(self.cpu.host, self.times)
         for number in range(STEPS):
             timeline.step(self.root, number)
-        return trace_text(timeline.events, None)
+        return [trace_text(timeline.events, None)]

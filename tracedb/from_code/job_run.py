@@ -1,0 +1,223 @@
+"""Run the step of every rank of a job, each in its own process.
+
+Ranks that do different work, such as the stages of a pipeline, exchange objects before
+their first step. PyTorch's process groups belong to a process, so each rank has one.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any
+
+from tracedb.errors import EstimateError, TracedbError
+from tracedb.from_code.mailbox import Mailbox
+from tracedb.from_code.program import tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from multiprocessing.connection import Connection
+    from pathlib import Path
+
+    from tracedb.from_code.fake_run import FakeStep
+    from tracedb.from_code.job import Job
+    from tracedb.from_code.memory import Memory
+    from tracedb.from_code.program import Node
+
+
+class JobRecording:
+    """The recorded steps of all ranks; as a subject, that with the largest memory."""
+
+    def __init__(self, ranks: list[RankRecording]) -> None:
+        """Take the recording of each rank, in order."""
+        self.ranks = ranks
+        self._largest = max(ranks, key=lambda rank: rank.memory.peak_bytes)
+
+    @property
+    def batch(self) -> int | None:
+        """The step's batch size, if known."""
+        return self._largest.batch
+
+    @property
+    def takes_batch(self) -> bool:
+        """Whether the step has a batch size parameter."""
+        return self._largest.takes_batch
+
+    @property
+    def memory(self) -> Memory:
+        """The memory of the rank with the highest peak."""
+        return self._largest.memory
+
+    @property
+    def root(self) -> Node:
+        """The ops of that rank as a tree."""
+        return self._largest.root
+
+    @property
+    def source(self) -> str:
+        """How many ranks there are."""
+        return f"{len(self.ranks)} ranks that do different work; each has been run"
+
+    @property
+    def unsure(self) -> tuple[str, ...]:
+        """Assumptions about sparse gradients, one line each."""
+        return tuple(dict.fromkeys(a for rank in self.ranks for a in rank.fake.assumed))
+
+    @property
+    def tf32_products(self) -> bool:
+        """Whether matrix products may use TF32 (PyTorch's switch)."""
+        return self._largest.fake.tf32_products
+
+    @property
+    def tf32_convolutions(self) -> bool:
+        """Whether convolutions may use TF32."""
+        return self._largest.fake.tf32_convolutions
+
+
+MOST_RANKS = 32
+"""How many ranks run: each takes a process and a few hundred MB."""
+
+
+@dataclass(frozen=True)
+class RankRecording:
+    """The recorded step of one rank."""
+
+    rank: int
+    batch: int | None
+    takes_batch: bool
+    fake: FakeStep
+
+    @property
+    def memory(self) -> Memory:
+        """Its peak memory."""
+        return self.fake.memory
+
+    @cached_property
+    def root(self) -> Node:
+        """Its ops as a tree."""
+        return tree(self.fake.events, self.fake.ops)
+
+
+@dataclass(frozen=True)
+class JobSource:
+    """Makes recordings of a step by all ranks."""
+
+    step: Callable[..., object] | str | Path
+    inputs: tuple[object, ...]
+    gpu: str
+    job: Job
+
+    def at(self, batch: int | None) -> JobRecording:
+        """Record it at a batch size, or its default one."""
+        return record_job(self.step, self.inputs, self.gpu, self.job, batch)
+
+
+def record_job(
+    step: Callable[..., object] | str | Path,
+    inputs: tuple[object, ...],
+    gpu: str,
+    job: Job,
+    batch: int | None,
+) -> JobRecording:
+    """Record the step of each rank. Raises `EstimateError` where one cannot run."""
+    count = job.ranks or 1
+    if count > MOST_RANKS:
+        raise EstimateError(
+            f"{count:,} ranks that do different work; at most {MOST_RANKS} of them run"
+        )
+    if "fork" not in multiprocessing.get_all_start_methods():
+        raise EstimateError(
+            "ranks that do different work run in processes of their own, which this "
+            "system cannot fork"
+        )
+    fork = multiprocessing.get_context("fork")
+    inboxes = [fork.Queue() for _ in range(count)]
+
+    def run(rank: int, result: Connection) -> None:
+        mailbox = Mailbox(rank, inboxes)
+        own = replace(job, rank=rank, mailbox=mailbox)
+        result.send(_recorded(step, inputs, gpu, own, batch))
+        mailbox.leave()
+
+    with _processes(fork, run, count) as results:
+        found = _collected(results)
+    return JobRecording([found[rank] for rank in range(count)])
+
+
+def _recorded(
+    step: Callable[..., object] | str | Path,
+    inputs: tuple[object, ...],
+    gpu: str,
+    job: Job,
+    batch: int | None,
+) -> RankRecording | str:
+    """The recording of one rank, or else the line that says why there is none."""
+    from tracedb.from_code.recordings import Source
+
+    source = Source(step, inputs, gpu, job)
+    try:
+        found = source.at(batch)
+        return RankRecording(job.rank, found.batch, found.step.takes_batch, found.fake)
+    except TracedbError as error:
+        return str(error)
+    finally:
+        source.close()
+
+
+@contextmanager
+def _processes(
+    fork: Any,  # noqa: ANN401 (it has no public name)
+    run: Callable[[int, Connection], None],
+    count: int,
+) -> Iterator[dict[Connection, int]]:
+    """Run a function in a process for each rank; yield where their results arrive."""
+    results: dict[Connection, int] = {}
+    started = []
+    try:
+        with warnings.catch_warnings():
+            # The processes run neither threads nor the database of this one.
+            warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
+            for rank in range(count):
+                arriving, leaving = fork.Pipe(duplex=False)
+                process = fork.Process(target=_run, args=(run, rank, leaving))
+                process.start()
+                leaving.close()
+                started.append(process)
+                results[arriving] = rank
+        yield results
+    finally:
+        for process in started:
+            process.terminate()
+            process.join()
+        for arriving in results:
+            arriving.close()
+
+
+def _run(run: Callable[[int, Connection], None], rank: int, result: Connection) -> None:
+    """Run a rank, and end its process without what this one does at its end."""
+    run(rank, result)
+    result.close()
+    os._exit(0)
+
+
+def _collected(results: dict[Connection, int]) -> dict[int, RankRecording]:
+    """The recordings of all ranks; the first error of one is raised."""
+    found: dict[int, RankRecording] = {}
+    waiting = dict(results)
+    while waiting:
+        there = wait([*waiting])
+        for arriving in [one for one in waiting if one in there]:
+            rank = waiting.pop(arriving)
+            try:
+                recorded = arriving.recv()
+            except EOFError:
+                raise EstimateError(f"the process of rank {rank} ended early") from None
+            if isinstance(recorded, str):
+                raise EstimateError(recorded)
+            found[rank] = recorded
+    return found

@@ -585,6 +585,52 @@ def test_ops_below_an_op(
     assert bool(works[1:]) == bool(wanted)
 
 
+MADE, INPUT, ELSEWHERE = 43, 40, 90
+BESIDE_PARTS = [
+    ("index.Tensor(Tensor self)", "copy_", ELSEWHERE, "copy index"),
+    ("relu(Tensor self)", "clamp_min", MADE, "clamp_min"),
+    ("relu_(Tensor(a!) self)", "clamp_min_", INPUT, "clamp_min"),
+    ("addmm(Tensor self)", "add_", MADE, "add sgemm"),
+    ("mm(Tensor self)", "mm", MADE, "sgemm"),
+    ("repeat(Tensor self)", "copy_", MADE, "copy"),
+    ("zero_(Tensor(a!) self)", "fill_", INPUT, "fill"),
+    (
+        "max_pool2d_with_indices_backward(Tensor self)",
+        *("fill_", MADE, "fill max_pool_backward"),
+    ),
+    ("mse_loss(Tensor self)", "mean", MADE + 1, "mean loss"),
+]
+
+
+@pytest.mark.parametrize("case", BESIDE_PARTS, ids=lambda case: case[0])
+def test_an_op_launches_what_its_parts_do_not(
+    case: tuple[str, str, int, str], table: LaunchTable, tmp_path: Path
+) -> None:
+    """A part that returns the op's result did its work; other parts prepare it."""
+    called, part, storage, wanted = case
+    schema = f"aten::{called} -> Tensor"
+    mark = "(a!)" if part.endswith("_") else ""
+    below = f"aten::{part}(Tensor{mark} self) -> Tensor{mark}"
+    result = INPUT if "!" in schema else MADE
+    given, made = tensor(INPUT, 64, 64), tensor(result, 64, 64)
+    read_by_part = tensor(storage if mark else INPUT, 64, 64)
+    path = written(
+        [
+            node(
+                4, f"aten::{part}", 3, below, **values("input", read_by_part),
+                **values("output", tensor(storage, 64, 64)),
+            ),
+            node(
+                3, schema.partition("(")[0].partition(".")[0], 2, schema,
+                **values("input", given), **values("output", made),
+            ),
+        ],
+        tmp_path / "parts.json",
+    )  # fmt: skip
+    works = [work.name for work, *_ in launched(of(path), table)]
+    assert works == wanted.split()
+
+
 def test_child_ops_add_host_time(tmp_path: Path) -> None:
     """An op of a GPU's graph takes its own time plus that of its child ops."""
     alone = [op(3, "aten::_to_copy", 2, CONVERT, "cuda:0")]

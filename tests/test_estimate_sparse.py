@@ -196,4 +196,5 @@ def test_gradients_of_bags_that_are_dense_are_sorted_and_added() -> None:
     assert launching.work[0].name == "zero"
     assert launching.work[-1].name == "embedding_backward"
     # In a graph of a GPU the op below launches it.
-    assert not table.launching(op, parts_launch=True).work
+    op.is_made_by_parts = True
+    assert not table.launching(op, launched=[launching.name]).work

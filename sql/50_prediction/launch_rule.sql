@@ -6,17 +6,17 @@
 CREATE VIEW prediction.launch_rule (
     -- Order of the pattern.
     ordinal,
-    -- Regular expression that the whole name must match, without `aten::` and a final
-    -- underscore.
+    -- Regular expression that the whole name must match; that of PyTorch's own ops without
+    -- `aten::` and a final underscore.
     pattern,
     -- Kernels, in order; names of GEMMs and convolutions are as `prediction.kernel_work`
     -- finds them. Empty: the op launches nothing. Rows that are looked up or concatenated
     -- in pieces of 16 bytes have their own kernels, since PyTorch 2.8.
     kernels
 ) AS
--- From PyTorch's sources (2.4 to 2.13) of each op's CUDA kernels. Ops that sort their
--- indices (gradients of embeddings, index_put with accumulation) launch a radix sort and
--- scans. `_coalesce` sorts by merging, in as many passes as the number of rows needs.
+-- From PyTorch's sources (2.4 to 2.13) and FBGEMM's (0.5 to 1.0) of each op's CUDA kernels.
+-- Ops that sort their indices (gradients of embeddings, index_put with accumulation) launch a
+-- radix sort, here that of many keys, and scans. `_coalesce` sorts by merging, in as many passes as the number of rows needs.
 FROM (VALUES
     (1, 'empty.*|new_empty.*|resize|set|lift_fresh|is_.*|_local_scalar_dense|item', []),
     (
@@ -59,5 +59,20 @@ FROM (VALUES
         24, '_coalesce',
         ['iota', 'iota', 'merge_sort_tile', 'merge_sort_partition', 'merge_sort_merge',
          'unique_by_key_init', 'unique_by_key', 'coalesceValuesKernel']
+    ),
+    (
+        25, 'fbgemm::permute_.*sparse_(data|features)',
+        ['permute_lengths', 'scan_init', 'scan', 'scan_init', 'scan', 'permute_data']
+    ),
+    (26, 'fbgemm::asynchronous_.*_cumsum', ['scan_init', 'scan']),
+    (
+        27, 'fbgemm::block_bucketize_sparse_features',
+        ['bucketize_lengths', 'scan_init', 'scan', 'scan_init', 'scan', 'bucketize_data']
+    ),
+    (
+        28, 'torch::autograd::CppNode<.*LookupFunction.*>',
+        ['linearize_index', 'radix_sort_histogram', 'radix_sort_scan', 'radix_sort_onesweep',
+         'run_length_init', 'run_length', 'scan_init', 'scan', 'find_long_segments',
+         'backward_cta_per_row', 'backward_warp_per_row']
     )
 ) AS listed (ordinal, pattern, kernels);

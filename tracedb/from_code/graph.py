@@ -78,6 +78,28 @@ class GraphNode:
             yield node
             waiting += reversed(node.children)
 
+    def argument(self, name: str) -> Values | None:
+        """An argument by its name in the schema."""
+        inside = self.schema.partition("(")[2].rpartition("->")[0]
+        names = [
+            p.partition("=")[0].split()[-1]
+            for p in _parameters(inside)
+            if p.strip() != "*"
+        ]
+        return dict(zip(names, self.inputs, strict=False)).get(name)
+
+
+def _parameters(text: str) -> list[str]:
+    """Split the parameters of a schema at commas outside brackets."""
+    parts, depth = [""], 0
+    for letter in text.strip().removesuffix(")"):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part.strip()]
+
 
 @dataclass(frozen=True)
 class Values:

@@ -7,14 +7,11 @@ the CPU.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from tracedb.errors import EstimateError
-from tracedb.from_code import collectives, on_gpu
+from tracedb.from_code import collectives, fused_bags, on_gpu, parts
 from tracedb.from_code.graph_collectives import Groups
 from tracedb.from_code.graph_memory import GraphMemory
 from tracedb.from_code.graph_step import GraphStep, last_step
@@ -75,6 +72,7 @@ class Reader:
     _is_in_op: bool = False
     _phase: str = "forward"
     memory: GraphMemory = field(default_factory=GraphMemory)
+    bags: fused_bags.FusedBags = field(default_factory=fused_bags.FusedBags)
 
     def program(self, step: GraphStep) -> Node:
         """The step as a tree of dispatched ops."""
@@ -100,7 +98,7 @@ class Reader:
             self._collective(given, node)
         elif self.replaced.has(given):
             return self._as_on_gpu(given, node)
-        elif _is_composite(given) or not (given.schema or _is_generated(given)):
+        elif _is_composite(given) or not (given.schema or _is_kernel(given)):
             node.children = self._below(given, node)
         else:
             self._dispatch(given, node)
@@ -192,7 +190,9 @@ class Reader:
             given, self._phase, is_on_gpu=is_on_gpu, is_view=node.dispatched.is_view
         )
         self._enter(given.outputs, is_on_gpu=is_on_gpu)
-        if is_on_gpu and "::" in given.name and not given.name.startswith("aten::"):
+        self.bags.note(given)
+        is_foreign = "::" in given.name and not given.name.startswith("aten::")
+        if is_on_gpu and is_foreign and not fused_bags.is_known(given.name):
             self._note(given, "not a PyTorch op; one kernel is assumed")
 
     def _dispatched(self, given: GraphNode) -> Dispatched:
@@ -203,7 +203,9 @@ class Reader:
             is_on_gpu=self._runs_on_gpu(given),
             is_view=_is_view(given.schema),
             transfer=self._transfer(given),
-            writes="!" in given.schema.partition("->")[0] or _is_generated(given),
+            writes="!" in given.schema.partition("->")[0] or _is_kernel(given),
+            sorts=self.bags.sorted_by(given),
+            is_made_by_parts=self.is_of_gpu and parts.make_all(given),
         )
 
     def _awaits(self, given: GraphNode) -> bool:
@@ -256,7 +258,8 @@ class Reader:
         source = ends[1] if given.name == "aten::copy_" else ends[0]
         if into == source:
             return ""
-        is_async = _argument(given, "non_blocking") is True
+        asked = given.argument("non_blocking")
+        is_async = asked is not None and asked.value is True
         return ("HtoD" if into else "DtoH") + " async" * is_async
 
 
@@ -270,8 +273,13 @@ def is_of_gpu(graph: Graph) -> bool:
 
 
 def _written(given: GraphNode) -> list[Shape]:
-    """The results of a generated kernel, which are among its arguments."""
-    return list(shapes(given.inputs)) if _is_generated(given) else []
+    """The results of a kernel without a schema, which are among its arguments."""
+    return list(shapes(given.inputs)) if _is_kernel(given) else []
+
+
+def _is_kernel(given: GraphNode) -> bool:
+    """Whether it launches kernels, though it is no op with a schema."""
+    return _is_generated(given) or fused_bags.is_gradient(given.name)
 
 
 def _is_generated(given: GraphNode) -> bool:
@@ -286,39 +294,11 @@ def _is_view(schema: str) -> bool:
     return "(a" in given and "!" not in given
 
 
-def _argument(given: GraphNode, name: str) -> object:
-    """The value of an op's argument by its name in the schema."""
-    inside = given.schema.partition("(")[2].rpartition("->")[0]
-    names = [
-        p.partition("=")[0].split()[-1] for p in _parts(inside) if p.strip() != "*"
-    ]
-    pairs = zip(names, given.inputs, strict=False)
-    return next((value.value for key, value in pairs if key == name), None)
-
-
-def _parts(text: str) -> list[str]:
-    """Split the arguments of a schema at commas outside brackets."""
-    parts, depth = [""], 0
-    for letter in text.strip().removesuffix(")"):
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part for part in parts if part.strip()]
-
-
-@cache
-def _composite() -> frozenset[str]:
-    text = files("tracedb.from_code").joinpath("composite_ops.json").read_text("utf-8")
-    return frozenset(json.loads(text)["names"])
-
-
 def _is_composite(given: GraphNode) -> bool:
     """Whether an op has no kernel of its own, and calls other ops."""
     if given.name.startswith(("c10d::", "_c10d_functional::")):
         return True
-    return given.schema.partition("(")[0] in _composite()
+    return given.schema.partition("(")[0] in parts.known("implicit")
 
 
 @dataclass(frozen=True)

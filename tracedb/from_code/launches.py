@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, log2, prod
 from typing import TYPE_CHECKING
 
+from tracedb.from_code import parts, sorting
 from tracedb.from_code.ops import Shape
+from tracedb.from_code.parts import bare as _bare
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import duckdb
 
     from tracedb.from_code.collectives import Message
@@ -122,17 +126,14 @@ class LaunchTable:
     def _patterns(self) -> list[tuple[re.Pattern[str], tuple[str, ...]]]:
         return [(re.compile(pattern), kernels) for pattern, kernels in self.rules]
 
-    def launching(self, op: Dispatched, *, parts_launch: bool = False) -> Launching:
-        """What an op launches itself.
-
-        A PyTorch op whose parts launch work launches nothing itself, unless it sorts:
-        sorting calls a library, which is not an op.
-        """
+    def launching(self, op: Dispatched, *, launched: Sequence[str] = ()) -> Launching:
+        """What an op launches itself, beside what its parts, if any, launched."""
         found = self._launching(op)
-        is_all = op.name.startswith("aten::") and not (
-            op.name != BAGS and any("sort" in work.name for work in found.work)
-        )
-        return _NOTHING if parts_launch and is_all else found
+        if not launched or not op.name.startswith("aten::"):
+            return found
+        if op.is_made_by_parts:
+            return _NOTHING
+        return replace(found, work=parts.remaining(found.work, launched))
 
     def _launching(self, op: Dispatched) -> Launching:
         bare = _bare(op.name)
@@ -182,8 +183,9 @@ class LaunchTable:
         return Launching(_named(shown or self._ruled(bare, op)))
 
     def _ruled(self, bare: str, op: Dispatched) -> tuple[str, ...]:
+        name = bare if op.name.startswith("aten::") else op.name
         for pattern, kernels in self._patterns:
-            if pattern.fullmatch(bare):
+            if pattern.fullmatch(name):
                 return self._particular(kernels, op)
         return (bare,)
 
@@ -191,6 +193,7 @@ class LaunchTable:
         """The kernels for the op's dtypes, alignment and requested gradients."""
         if not kernels:
             return kernels
+        kernels = sorting.by_size(kernels, op)
         if kernels == ("conv_dgrad", "conv_wgrad"):
             kernels = _wanted_gradients(kernels, op)
         if kernels[0] in _VECTORIZED and _is_aligned(op):
@@ -203,11 +206,6 @@ class LaunchTable:
                 f"tf32_{name}" if name.startswith("conv") else name for name in kernels
             )
         return kernels
-
-
-def _bare(name: str) -> str:
-    """The name of an op without what it is from, and whether it writes its input."""
-    return re.sub(r"([^_])_$", r"\1", name.rpartition("::")[2])
 
 
 def _coalesced(names: tuple[str, ...], rows: int) -> tuple[Work, ...]:

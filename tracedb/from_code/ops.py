@@ -55,6 +55,10 @@ class Dispatched:
     """If it waits for a collective: how many were called after that one."""
     counted_as: tuple[str, tuple[Argument, ...]] | None = None
     """An op and arguments with as much work, if its own do not say how much it has."""
+    sorts: tuple[int, int] | None = None
+    """The number of keys that it sorts and their bits, if its arguments do not say."""
+    is_made_by_parts: bool = False
+    """Whether the ops below it do all its work, in a graph from a GPU."""
 
     @property
     def message(self) -> dict[str, Any]:

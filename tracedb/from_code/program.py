@@ -71,18 +71,20 @@ def launch(root: Node, table: LaunchTable) -> list[Node]:
     for node in root.in_order():
         if node.dispatched is not None:
             node.launching = table.launching(
-                node.dispatched, parts_launch=_parts_launch(node)
+                node.dispatched, launched=tuple(_launched(node))
             )
             if node.launching.work:
                 launching.append(node)
     return launching
 
 
-def _parts_launch(node: Node) -> bool:
-    """Whether parts of an op launch something; their launches are already set."""
-    return any(
-        part.is_part and (part.work or _parts_launch(part)) for part in node.children
-    )
+def _launched(node: Node) -> Iterator[str]:
+    """The parts of an op that launch something; their launches are already set."""
+    for part in node.children:
+        if part.is_part:
+            yield from _launched(part)
+            if part.work:
+                yield part.name
 
 
 def tree(events: list[dict[str, Any]], ops: Mapping[int, Dispatched]) -> Node:

@@ -118,7 +118,11 @@ def test_an_empty_recording_is_one_line(
     script.write_text(SCRIPT)
     done = record(script, "-o", path, "--", steps, code)
     assert done.exit_code == exit_code
-    assert ("nothing was recorded: the loop ran 0 steps" in done.stderr) == (not code)
+    told = (
+        "nothing was recorded: the loop ran 1 step: the first only shows where steps "
+        "end, and warmup takes 5;"
+    )
+    assert (told in done.stderr) == (not code)
     assert [file.name for file in tmp_path.iterdir()] == ["train.py"]
 
 
@@ -145,7 +149,7 @@ def test_missing_steps_and_ranks_are_reported(
         train(2, prof.step)
     short, missing = lines
     assert short.startswith(
-        "the loop ran 2 steps; 1 of them are warmup, 1 of 3 were recorded;"
+        "the loop ran 2 steps, and warmup takes 1; 1 of 3 were recorded,"
     )
     assert missing == f"{kept}: no trace of rank 1 within 0 s"
     assert [file.name for file in kept.iterdir()] == ["rank0.kineto.json"]

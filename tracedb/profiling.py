@@ -97,9 +97,10 @@ def _check(loop: Loop, plan: Plan, tell: Callable[[str], object]) -> None:
     """Report that fewer steps ran than requested; raise if none did."""
     if loop.is_done:
         return
+    first = ": the first only shows where steps end" if loop.found_steps else ""
     ran = (
-        f"the loop ran {counted(loop.ended_steps, 'step')}; {plan.warmup} of them "
-        "are warmup"
+        f"the loop ran {counted(loop.ended_steps + loop.found_steps, 'step')}{first}, "
+        f"and warmup takes {plan.warmup}"
     )
     if not loop.recorded_steps:
         _remove(loop.files, loop.folder)
@@ -108,7 +109,7 @@ def _check(loop: Loop, plan: Plan, tell: Callable[[str], object]) -> None:
             "optimizer, or lower `warmup`"
         )
     tell(
-        f"{ran}, {loop.recorded_steps} of {plan.steps} were recorded; the rest of the "
+        f"{ran}; {loop.recorded_steps} of {plan.steps} were recorded, the rest of the "
         "loop counts as another step"
     )
 

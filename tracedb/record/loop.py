@@ -106,6 +106,11 @@ class Loop:
         return min(max(self.ended_steps - self._plan.warmup, 0), self._plan.steps)
 
     @property
+    def found_steps(self) -> int:
+        """The number of steps that only showed which optimizer ends steps: 0 or 1."""
+        return int(self._automatic.has_found)
+
+    @property
     def is_done(self) -> bool:
         """Whether all steps have been recorded."""
         return self.recorded_steps == self._plan.steps
@@ -132,6 +137,7 @@ class Loop:
     def step(self) -> None:
         """End a step; from now on, optimizers no longer end steps."""
         self._automatic.stop()
+        self._automatic.has_found = False
         self._end_step()
 
     def _end_step(self) -> None:
@@ -180,6 +186,7 @@ class _Automatic:
 
     def __init__(self, end_step: Callable[[], None]) -> None:
         self._end_step = end_step
+        self.has_found = False
         self._restore: Callable[[], None] = lambda: None
 
     def start(self) -> None:
@@ -194,6 +201,7 @@ class _Automatic:
 
     def _found(self, optimizer: Optimizer, *_: object) -> None:
         self.stop()
+        self.has_found = True
         own = vars(optimizer)
         before, usual = own.get("step"), optimizer.step
 

@@ -115,7 +115,7 @@ def write(frame: pl.DataFrame) -> list[str]:
     if not console.is_terminal:
         console.width = _IN_A_PIPE
     if full_width > console.width:
-        columns = _lift_constants(columns)
+        columns = _lift_constants(columns, console.width)
     shown = _cut(_fitting(columns, console.width), console.width)
     _print(console, _table(shown))
     return [column.name for column in columns[len(shown) :]]
@@ -189,15 +189,27 @@ def _text(value: object) -> str:
     return printable(str(value))
 
 
-def _lift_constants(columns: list[_Column]) -> list[_Column]:
-    """Print a line with what all rows share: equal values, and the folder of paths."""
+def _lift_constants(columns: list[_Column], width: int) -> list[_Column]:
+    """Print first what all rows share: equal values, and the folder of paths."""
     constants = [c for c in columns if c.is_constant]
     others = [_lift_folder(c) for c in columns if not c.is_constant]
     shared = [f"{c.heading} {c.cells[0]}" for c in constants if c.cells[0]]
     shared += [f"{c.heading} in {folder}" for c, folder in others if folder]
     if shared:
-        write_text(", ".join(shared))
+        write_text("\n".join(_joined(shared, width)))
     return [column for column, _ in others]
+
+
+def _joined(values: list[str], width: int) -> list[str]:
+    """Lines of values with commas, which break between values."""
+    lines = values[:1]
+    for value in values[1:]:
+        if cell_len(f"{lines[-1]}, {value},") <= width:
+            lines[-1] += f", {value}"
+        else:
+            lines[-1] += ","
+            lines.append(value)
+    return lines
 
 
 def _lift_folder(column: _Column) -> tuple[_Column, str]:

@@ -429,13 +429,20 @@ def _largest(
     recording: Recording | JobRecording,
     capacity: int | None,
 ) -> int | None:
-    """The largest batch size that fits, confirmed by a recording."""
+    """The largest batch size that fits, confirmed by a recording.
+
+    Pipelines split batches into equal parts: only multiples of the size are tried.
+    """
     batch = recording.batch
     if batch is None or capacity is None or not recording.takes_batch:
         return None
 
-    def needed(size: int) -> int:
+    unit = batch if isinstance(recording, JobRecording) else 1
+
+    def needed(units: int) -> int:
+        size = units * unit
         there = recording if size == batch else source.at(size)
         return there.memory.peak_bytes
 
-    return largest(needed, batch, room(capacity), _FEW)
+    found = largest(needed, batch // unit, room(capacity), _FEW)
+    return None if found is None else found * unit

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracedb.errors import EstimateError, TracedbError
@@ -22,12 +23,17 @@ from tracedb.from_code.program import tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
-    from pathlib import Path
 
     from tracedb.from_code.fake_run import FakeStep
     from tracedb.from_code.job import Job
     from tracedb.from_code.memory import Memory
     from tracedb.from_code.program import Node
+
+
+_Given = tuple[
+    "Callable[..., object] | str | Path", tuple[object, ...], str, "int | None"
+]
+"""A step, its inputs, the GPU and the batch size."""
 
 
 class JobRecording:
@@ -130,23 +136,27 @@ def record_job(
         raise EstimateError(
             f"{count:,} ranks that do different work; at most {MOST_RANKS} of them run"
         )
-    if "fork" not in multiprocessing.get_all_start_methods():
-        raise EstimateError(
-            "ranks that do different work run in processes of their own, which this "
-            "system cannot fork"
-        )
-    fork = multiprocessing.get_context("fork")
-    inboxes = [fork.Queue() for _ in range(count)]
-
-    def run(rank: int, result: Connection) -> None:
-        mailbox = Mailbox(rank, inboxes)
-        own = replace(job, rank=rank, mailbox=mailbox)
-        result.send(_recorded(step, inputs, gpu, own, batch))
-        mailbox.leave()
-
-    with _processes(fork, run, count) as results:
+    with _processes(_context(step), (step, inputs, gpu, batch), job) as results:
         found = _collected(results)
     return JobRecording([found[rank] for rank in range(count)])
+
+
+def _context(step: Callable[..., object] | str | Path) -> Any:  # noqa: ANN401 (it has no public name)
+    """How to start a process: a copy of this one, or with a GPU in use a new one.
+
+    PyTorch's autograd does not run in copies of a process that has threads for GPUs.
+    """
+    import torch
+
+    can_fork = "fork" in multiprocessing.get_all_start_methods()
+    is_file = isinstance(step, (str, Path))
+    if not can_fork and not is_file:
+        raise EstimateError(
+            "ranks that do different work run in processes of their own: name the step "
+            "in a script (train.py:step)"
+        )
+    is_copied = can_fork and not (is_file and torch.cuda.is_available())
+    return multiprocessing.get_context("fork" if is_copied else "spawn")
 
 
 def _recorded(
@@ -171,20 +181,22 @@ def _recorded(
 
 @contextmanager
 def _processes(
-    fork: Any,  # noqa: ANN401 (it has no public name)
-    run: Callable[[int, Connection], None],
-    count: int,
+    context: Any,  # noqa: ANN401 (it has no public name)
+    given: _Given,
+    job: Job,
 ) -> Iterator[dict[Connection, int]]:
-    """Run a function in a process for each rank; yield where their results arrive."""
+    """Run each rank in a process; yield where their results arrive."""
     results: dict[Connection, int] = {}
     started = []
+    inboxes = [context.Queue() for _ in range(job.ranks or 1)]
     try:
         with warnings.catch_warnings():
             # The processes run neither threads nor the database of this one.
             warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
-            for rank in range(count):
-                arriving, leaving = fork.Pipe(duplex=False)
-                process = fork.Process(target=_run, args=(run, rank, leaving))
+            for rank in range(len(inboxes)):
+                arriving, leaving = context.Pipe(duplex=False)
+                own = replace(job, rank=rank, mailbox=Mailbox(rank, inboxes))
+                process = context.Process(target=_run, args=(given, own, leaving))
                 process.start()
                 leaving.close()
                 started.append(process)
@@ -198,9 +210,12 @@ def _processes(
             arriving.close()
 
 
-def _run(run: Callable[[int, Connection], None], rank: int, result: Connection) -> None:
+def _run(given: _Given, job: Job, result: Connection) -> None:
     """Run a rank, and end its process without what this one does at its end."""
-    run(rank, result)
+    step, inputs, gpu, batch = given
+    result.send(_recorded(step, inputs, gpu, job, batch))
+    if job.mailbox is not None:
+        job.mailbox.leave()
     result.close()
     os._exit(0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from queue import Empty
 from typing import TYPE_CHECKING, Any
 
 from tracedb.errors import EstimateError
@@ -52,9 +53,22 @@ class Mailbox:
                     f"{place.of_caller()}: rank {self._rank} waits for an object of "
                     f"rank {sender}, which sends none"
                 )
-            came, is_over, value = self._inboxes[self._rank].get(timeout=_PATIENCE_S)
+            came, is_over, value = self._next(sender)
             if is_over:
                 self._left.add(came)
             else:
                 self._arrived[came].append(value)
         return self._arrived[sender].popleft()
+
+    def _next(self, sender: int) -> tuple[int, bool, object]:
+        """What arrives next from any rank, in the hope that it is from the sender."""
+        try:
+            found: tuple[int, bool, object] = self._inboxes[self._rank].get(
+                timeout=_PATIENCE_S
+            )
+        except Empty:
+            raise EstimateError(
+                f"{place.of_caller()}: rank {self._rank} has waited {_PATIENCE_S} s "
+                f"for an object of rank {sender}"
+            ) from None
+        return found

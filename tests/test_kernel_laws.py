@@ -345,6 +345,9 @@ def test_the_band_is_that_of_held_out_gpus() -> None:
         ("gemm", "bfloat16", "aten::mm", ((4000, 512), (512, 1001))),
         ("gemm", "float16", "aten::mm", ((4096, 512), (512, 1024))),
         ("elementwise", "float32", "aten::add", ((10**6,), (10**6,))),
+        ("softmax", "float32", "aten::_softmax", ((4, 10**5),)),
+        ("softmax", "float32", "aten::_softmax", ((10**5, 1000),)),
+        ("reduction", "float32", "aten::argmax", ((16, 128_256),)),
     ],
 )
 def test_the_roofline_is_the_same_in_sql_and_python(

@@ -838,6 +838,63 @@ def test_wide_softmax_takes_amd_longer(
     assert nvidia[1] == pytest.approx(nvidia[0], rel=0.02)
 
 
+def test_strided_work_is_not_predicted_by_models_of_other_kernels(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Models are trained on contiguous tensors; copies are expected to be strided."""
+    added = tensors((4096, 4096), (4096, 4096), dtype=HALF)
+    names = ("vectorized_elementwise_kernel<4>", "elementwise_kernel<128, 4>")
+    kernels = [f"void at::native::{name}" for name in names]
+    ops = [Op("aten::add", **added, kernels=(name,)) for name in kernels]
+    copied = Op("aten::copy_", **tensors((8, 512), (8, 512)), kernels=(kernels[1],))
+    write(tmp_path / "1.json", [*ops, copied])
+    database.ingest([tmp_path])
+    query = """
+        SELECT family, name FROM prediction.kernel_problem
+        INNER JOIN staging.gpu_op USING (gpu_op_id) ORDER BY gpu_op_id
+    """
+    assert rows(database, query) == [("elementwise", kernels[0]), ("copy", kernels[1])]
+
+
+@pytest.mark.parametrize(
+    ("op", "share"),
+    [("aten::_softmax", 1), ("aten::argmax", 0.5), ("aten::native_layer_norm", 1)],
+)
+def test_a_few_wide_rows_take_as_long_as_one(
+    op: str, share: float, database: tracedb.Database, tmp_path: Path
+) -> None:
+    """A row has one block of threads, which moves 12.6 B/ns; many rows fill the GPU."""
+    shapes = [tensors((count, 100_000)) for count in (1, 4, 40_000)]
+    ops = [Op(op, **shape, concrete=["", "1"]) for shape in shapes]
+    write(tmp_path / "1.json", ops)
+    database.ingest([tmp_path])
+    [[one, few, many]] = predicted(database, *ROOFLINE)
+    assert one == few > share * 800_000 / 12.6
+    assert few < share * 800_000 / 12.6 + 10_000
+    assert many > 50 * few
+
+
+def test_small_work_waits_for_other_streams(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """A kernel that begins beside one of another stream has twice its floor.
+
+    Collectives, and kernels of its own stream, do not count.
+    """
+    path = write(tmp_path / "1.json", [Op("aten::neg", **tensors((16,)))] * 4)
+    page = json.loads(path.read_text())
+    beside = [("matmul", 9), ("ncclKernel_AllReduce", 9), ("matmul", 7)]
+    for number, (name, stream) in enumerate(beside, 1):
+        place = {"device": 0, "stream": stream, "correlation": 7000 + number}
+        event_ = event("kernel", name, 1000 * number, 100, place)
+        page["traceEvents"].append(event_ | {"pid": 0, "tid": stream})
+    path.write_text(json.dumps(page))
+    database.ingest([path])
+    [[waiting, *alone]] = predicted(database, *ROOFLINE)
+    assert waiting == pytest.approx(2 * alone[0], rel=0.01)
+    assert len({*alone}) == 1
+
+
 def test_assumed_sizes_are_out_of_range(
     database: tracedb.Database, tmp_path: Path
 ) -> None:

@@ -1,8 +1,8 @@
 -- GPU work as input for kernel models, in the terms of `prediction.op_problem`. A model
--- predicts a whole problem; its kernels share the time in proportion to their rooflines (a
--- helper has little more than the floor). Kernels of both gradients of a convolution are told
--- apart by name, otherwise by order (the input's first); a helper belongs to the kernel after
--- it. Excluded are lookups by 16 bytes (PyTorch 2.8), which models do not cover.
+-- predicts a whole problem; its kernels share the time in proportion to their rooflines.
+-- Kernels of both gradients of a convolution are told apart by name, otherwise by order (the
+-- input's first); a helper belongs to the kernel after it. Models do not cover lookups by 16
+-- bytes (PyTorch 2.8), and elementwise kernels of strided tensors.
 -- One row per GPU op of known shape.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_problem (
@@ -157,6 +157,7 @@ launched AS (
             work.op_id = problem.op_id
             AND coalesce((operand = 'weight') = (problem.op = 'backward_weight'), true)
     WHERE kind = 'kernel' AND NOT contains(name, 'vectorized_gather')
+        AND (problem.family <> 'elementwise' OR NOT contains(name, ' at::native::elementwise_k'))
 ),
 
 problem_total AS (
@@ -168,10 +169,8 @@ problem_total AS (
 SELECT
     gpu_op_id, run_id, trace_id, op_id, attempts * roofline_ns / total_ns AS problem_share,
     hardware, family, op, CASE WHEN problem_total.is_tf32 THEN 'tf32' ELSE dtype END AS dtype,
-    launched.* EXCLUDE (
-        gpu_op_id, run_id, trace_id, op_id, roofline_ns, attempts, hardware, is_tf32, family, op,
-        dtype
-    )
+    launched.* EXCLUDE (gpu_op_id, run_id, trace_id, op_id, roofline_ns, attempts, hardware,
+        is_tf32, family, op, dtype)
 FROM launched
 INNER JOIN problem_total USING (op_id, op)
 UNION ALL BY NAME

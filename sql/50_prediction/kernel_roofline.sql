@@ -4,12 +4,17 @@
 -- rows take 1.5 times as long, as on V100 (apex_plus: 24,000 half-precision GEMMs with an n
 -- or k that is not a multiple of 8, 49,000 others). Softmax of rows that no warp can hold
 -- takes 2.1 times as long on AMD GPUs (NeuSight's MI210: 184 shapes of 30 MB and more).
--- Elementwise kernels that address their elements individually are treated like those of
--- broadcasts. Collectives over several nodes take as long as the slower of the links within
--- a node and the network between them.
--- Nothing here is learned from the trace's own times. On unlisted hardware the band is 4
--- times as wide to either side. The time of a collective is that of its message: it
--- excludes the wait for the last rank, during which its kernel runs.
+-- A block of threads moves at most 12.6 B/ns on any GPU: 512 threads with 16 bytes each
+-- under way for 650 ns. A few wide rows, each of one block, take as long as one of them. A
+-- kernel that begins beside one of another stream has twice its floor, because it waits for
+-- space (small kernels of three traces: 1.5, 2.7 and 4.1 times). Copies by AMD's runtime
+-- have 2.2 times the floor (MI300X, four traces). Elementwise kernels that address their
+-- elements individually are treated like those of broadcasts. Collectives over several
+-- nodes take as long as the slower of the links within a node and the network between them.
+-- Nothing here is learned from the trace's own times except which kernels ran at the same
+-- time. On unlisted hardware the band is 4 times as wide to either side. The time of a
+-- collective is that of its message: it excludes the wait for the last rank, during which
+-- its kernel runs.
 -- One row per GPU op with known work.
 -- Key: gpu_op_id.
 CREATE TABLE prediction.kernel_roofline (
@@ -37,7 +42,7 @@ CREATE TABLE prediction.kernel_roofline (
     traffic_bytes,
     -- [ns] Time of the bytes alone.
     traffic_ns,
-    -- [ns] Time of arithmetic or addressing alone, whichever is longer.
+    -- [ns] Time of arithmetic, of addressing, or of a row's block alone: the longest.
     other_ns,
     -- [ns] Time by the roofline.
     roofline_ns,
@@ -55,7 +60,9 @@ bound AS (
     SELECT
         *,
         CASE WHEN is_known THEN 1 ELSE 4 END AS doubt,
-        floor_ns * floors * steps + network_latency_ns * network_steps AS fixed_ns,
+        CASE WHEN vendor = 'AMD' AND family = 'memcpy' THEN 2.2 ELSE 1 END
+        * CASE WHEN concurrent.gpu_op_id IS NOT NULL THEN 2 ELSE 1 END AS delayed,
+        floor_ns * floors * delayed * steps + network_latency_ns * network_steps AS fixed_ns,
         CASE
             WHEN is_unaligned THEN 1.5e9
             WHEN is_wide AND vendor = 'AMD' THEN 2.1e9
@@ -88,12 +95,19 @@ bound AS (
         coalesce(
             1e9 * written_elements / (elements_per_clock * sm_count * clocks_per_second), 0
         ) AS element_ns,
+        coalesce(traffic_bytes * block_share / 12.6, 0) AS block_ns,
         -- An hour or more is not a time of GPU work, and sums of times are limited.
         least(
-            fixed_ns + greatest(compute_ns, traffic_ns, element_ns), 3_600_000_000_000
+            fixed_ns + greatest(compute_ns, traffic_ns, element_ns, block_ns),
+            3_600_000_000_000
         ) AS roofline_ns
     FROM prediction.kernel_work
     INNER JOIN prediction.kernel_device USING (run_id, trace_id, device)
+    LEFT JOIN (
+        SELECT op_id, block_bytes / nullif(read_bytes + written_bytes, 0) AS block_share
+        FROM prediction.op_work
+    ) USING (op_id)
+    LEFT JOIN prediction.concurrent_kernel AS concurrent USING (gpu_op_id, trace_id)
     INNER JOIN prediction.hardware USING (hardware)
     LEFT JOIN (SELECT family AS listed_family FROM prediction.kernel_efficiency)
         ON
@@ -124,7 +138,7 @@ SELECT
     link,
     traffic_bytes,
     round(least(traffic_ns, 3_600_000_000_000))::BIGINT,
-    round(least(greatest(compute_ns, element_ns), 3_600_000_000_000))::BIGINT,
+    round(least(greatest(compute_ns, element_ns, block_ns), 3_600_000_000_000))::BIGINT,
     round(roofline_ns)::BIGINT,
     floor(roofline_ns * low_factor / doubt)::BIGINT,
     ceil(roofline_ns * high_factor * doubt)::BIGINT,

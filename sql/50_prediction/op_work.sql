@@ -33,6 +33,10 @@ CREATE TABLE prediction.op_work (
     is_unaligned,
     -- Whether it is a softmax of rows of more than 1,024 elements: no warp can hold one.
     is_wide,
+    -- [B] Read and written for a row, if one block of threads does all of it: softmax, layer
+    -- and RMS norm, and searches for the largest element. Those share a row among blocks
+    -- from 131,072 elements on. Otherwise 0.
+    block_bytes,
     -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
@@ -57,6 +61,12 @@ counted AS (
             false
         ) AS is_unaligned,
         coalesce(bool_or(family = 'softmax' AND width > 1024), false) AS is_wide,
+        coalesce(max(TRY((read_bytes + written_bytes) / rows)) FILTER (
+            family = 'softmax' OR regexp_matches(op, '^(layer|rms)_norm')
+        ), 0) AS row_bytes,
+        coalesce(max(TRY(read_bytes / rows * least(131_072 / width, 1))) FILTER (
+            regexp_full_match(op, 'a?(max|min)|arg(max|min)')
+        ), 0) AS searched_bytes,
         bool_and(is_exact) AS is_exact
     FROM prediction.op_problem
     GROUP BY ALL
@@ -77,6 +87,7 @@ SELECT
     network_steps,
     is_unaligned,
     is_wide,
+    greatest(row_bytes, searched_bytes)::BIGINT,
     is_exact
 FROM counted
 LEFT JOIN prediction.op_shape USING (op_id, run_id, trace_id)

@@ -149,10 +149,11 @@ class Asked:
 
     def _dtype_distance(self, key: Key) -> float | None:
         family = FAMILIES[self.family]
-        if key.dtype == self.dtype or not family.is_typed:
+        if not family.is_typed:
             return 0.0
+        # Types of one rate differ by less than campaigns do.
         if ALIKE.get(key.dtype, key.dtype) == ALIKE.get(self.dtype, self.dtype):
-            return 0.5
+            return 0.0
         return _OTHER_OP if family.ops_alike else None
 
 

@@ -2,11 +2,12 @@
 
 What families usually reach of the peaks is in `prediction.kernel_efficiency`. Kernels'
 names tell the relation more than shapes do: which elements are moved 16 bytes at once.
-Nor have rows a vendor, by which wide softmax differs.
+Nor have rows a vendor, by which wide softmax and copies differ.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,12 @@ _UNALIGNED = 1.5
 _ALIGNED = 8
 """Elements of half precision in 16 bytes."""
 _HALF_BYTES = 2
+_BLOCK_BYTES_PER_NS = 12.6
+"""What a block of threads moves at most, on any GPU."""
+_SHARED_WIDTH = 131_072
+"""Elements from which a search is shared among blocks."""
+_SEARCHES = re.compile(r"a?(max|min)|arg(max|min)")
+_ROWWISE = re.compile(r"(layer|rms)_norm")
 
 
 def usual_ns(rows: Rows) -> Floats:
@@ -40,6 +47,7 @@ def usual_ns(rows: Rows) -> Floats:
     compute = work.compute_ns / own["compute_share"]
     longest = np.maximum(traffic, compute) * _unaligned(rows)
     longest = np.maximum(longest, _network_ns(rows))
+    longest = np.maximum(longest, _block_ns(rows))
     if own["elements_per_clock"] is not None:
         longest = np.maximum(longest, _element_ns(rows, own["elements_per_clock"]))
     fixed = own["floors"] * work.floor_ns * _steps(rows) + _latency_ns(rows)
@@ -77,6 +85,20 @@ def _unaligned(rows: Rows) -> Floats:
         found[(odd[0] | odd[1]) & (rows.shapes.element_bytes == _HALF_BYTES)] = (
             _UNALIGNED
         )
+    return found
+
+
+def _block_ns(rows: Rows) -> Floats:
+    """[ns] A row, where one block of threads does all of it."""
+    op = str(rows.shapes.op[0]) if len(rows) else ""
+    if rows.family.name == "softmax" or _ROWWISE.match(op):
+        moved = rows.work.bytes / rows.shapes["rows"]
+    elif _SEARCHES.fullmatch(op):
+        share = np.minimum(_SHARED_WIDTH / rows.shapes["width"], 1)
+        moved = rows.shapes["read_bytes"] / rows.shapes["rows"] * share
+    else:
+        return np.zeros(len(rows))
+    found: Floats = np.nan_to_num(moved) / _BLOCK_BYTES_PER_NS
     return found
 
 

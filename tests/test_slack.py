@@ -50,7 +50,7 @@ class Oracle:
         self.launches = defaultdict(list)
         for kernel, row in self.work.items():
             if row["launch_start_ns"] is not None:
-                submitted = row["launch_start_ns"] + row["submit_ns"]
+                submitted = row["launch_start_ns"] + max(row["submit_ns"] - 1, 0)
                 self.launches[row["launch_thread_id"]].append((submitted, kernel))
         self.resumptions = defaultdict(list)
         self.woken = defaultdict(list)

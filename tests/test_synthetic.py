@@ -373,8 +373,13 @@ class Replay:
         self.reported: dict[int, dict[int, int]] = defaultdict(dict)  # ends, by stream
         self.marked: dict[str, dict[int, int]] = {}  # ends, by event
         self.times: dict[int, int] = {}
-        for event in truth.host_events:
+        for event in sorted(truth.host_events, key=self.acts_ns):
             self.see(event)
+
+    def acts_ns(self, call: HostEvent) -> int:
+        """When a call does something: a launch at its end, all others at the start."""
+        launches = call.id in self.kernels
+        return call.start_ns + launches * self.delays.launch_call_ns
 
     def see(self, call: HostEvent) -> None:
         """Process one call."""

@@ -208,6 +208,105 @@ def test_work_follows_the_end_of_its_call_unless_the_trace_says_otherwise(
     assert rows(database, query) == [(most,)]
 
 
+@pytest.mark.until("graph")
+def test_a_stall_tells_nothing_about_other_launches(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A third of the calls stall for 1 ms after their work has started."""
+    recording.events = recording.events[:1]
+    for number in range(60):
+        launched, usual = 10_000 + 1_500 * number, 4 + number % 7
+        stalls = number % 3 == 0
+        begin = launched + (6 if stalls else usual + 2)
+        lasting = 1_004 if stalls else usual
+        recording.work(7, launched, begin, duration=10, lasting=lasting)
+    recording.ingest(tmp_path, database)
+    query = """
+        SELECT max(submit_ns), min(submit_share) FILTER (end_ns - start_ns < 1_000_000)
+        FROM graph.launch_submission INNER JOIN staging.call USING (call_id)
+    """
+    assert rows(database, query) == [(10_000, 1)]
+
+
+def test_few_launches_do_not_change_the_rule(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """One of four stalls, which looks as if work followed the start of its call."""
+    recording.events = recording.events[:1]
+    recording.work(7, 0, begin=12, duration=3, lasting=1_414)
+    for launched, lasting in ((1_451, 14), (1_591, 12), (1_627, 8)):
+        recording.work(7, launched, launched + lasting + 1, duration=3, lasting=lasting)
+    recording.ingest(tmp_path, database)
+    query = "SELECT submit_ns FROM graph.launch_submission ORDER BY call_id"
+    assert rows(database, query) == [(11_000,), (14_000,), (12_000,), (8_000,)]
+
+
+@pytest.mark.parametrize("behind_ns", [0, 8_000, 20_000])
+def test_the_clock_of_the_device_may_be_behind(
+    behind_ns: int, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Kernels that seem to start before their calls end, or start, are replayed so.
+
+    The host waits for each kernel, so every delay of a launch delays the steps.
+    """
+    kernels = [
+        action
+        for number in range(25)
+        for action in (Gap(30_000 + 200 * number), Launch(7, 40_000), StreamSync(7))
+    ]
+    program = Program((Rank((Thread("main", (step(1, *kernels),)),)),))
+    written = [
+        execute(program, Delays(launch_call_ns=call_ns))[0].json_text()
+        for call_ns in (4_500, 2_250)
+    ]
+    (tmp_path / "a.json").write_text(_shifted(written[0], -behind_ns))
+    database.ingest([tmp_path / "a.json"])
+    edit = Edit(scenario="fast", target="host", type="T4", factor=0.5)
+    query = """
+        SELECT predicted_ns FROM critical_path.step_time
+        WHERE method = 'replay' ORDER BY scenario
+    """
+    with database.simulate(["replay"], [edit]) as simulated:
+        found = [time for (time,) in rows(simulated, query)]
+    assert found == [_step_ns(text) for text in written]
+
+
+def _shifted(text: str, by_ns: int) -> str:
+    """A trace whose GPU work starts at other times."""
+    trace = json.loads(text)
+    for event in trace["traceEvents"]:
+        if event.get("cat") == "kernel":
+            event["ts"] = round(event["ts"] + by_ns / 1_000, 3)
+    return json.dumps(trace)
+
+
+def _step_ns(text: str) -> int:
+    """[ns] The duration of the step's mark."""
+    marks = [
+        event["dur"]
+        for event in json.loads(text)["traceEvents"]
+        if event.get("cat") == "user_annotation"
+    ]
+    return round(1_000 * float(marks[0]))
+
+
+def test_a_launch_on_another_thread_may_not_have_returned(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A wait is for what was submitted before it started."""
+    recording.work(7, 5_000, begin=5_006, duration=10_000)
+    recording.work(7, 5_005, begin=15_007, duration=1_000, lasting=30)
+    recording.events[-2]["tid"] = 2
+    recording.add("cuda_runtime", "cudaStreamSynchronize", 1, 5_010, 10_000)
+    recording.ingest(tmp_path, database)
+    query = """
+        SELECT name, is_blocked
+        FROM graph.host_wait INNER JOIN staging.gpu_op USING (gpu_op_id)
+    """
+    assert rows(database, query) == [("kernel at 5006", True)]
+    assert rows(database, UNEXPLAINED) == [(0,)]
+
+
 def test_a_launch_in_half_the_time_starts_its_work_sooner(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:

@@ -1,10 +1,11 @@
 -- When each launch call hands its work to the device, from the start of the call. Real
 -- devices start work on an idle stream a constant time after the end of its call: a call
 -- that takes longer (a module is loaded, memory is staged) delays its work. Work that
--- starts during its call was submitted as long before that as others are before theirs; if
+-- starts clearly earlier was submitted as long before that as others are before theirs; if
 -- it had to wait for its stream, as early as possible. A trace in which work clearly
--- follows the start of its call more closely than the end is read that way; in it, a call
--- delays its work only by its time beyond that of typical calls (`graph.delay_cap_ns`).
+-- follows the start of its call more closely than the end is read that way, if at least 20
+-- launches show it; in it, a call delays its work only by its time beyond that of typical
+-- calls (`graph.delay_cap_ns`).
 -- One row per launch whose work is in the trace.
 -- Key: call_id.
 CREATE TABLE graph.launch_submission (
@@ -41,19 +42,37 @@ call AS (
     ) = 1
 ),
 
--- The spread of a trace's launches into idle streams, copies excepted (quartiles), and their
--- latency after the call.
-spread AS (
+-- The latency of launches into idle streams after their calls, copies excepted; negative if
+-- the device's clock is behind the host's, which 20 launches can show. Work that starts
+-- more than the usual spread before that did not wait for the end of its call.
+latency AS (
     SELECT
         trace_id,
-        quantile_disc(started_ns, 0.75) FILTER (copy_ns = 0)
-        - quantile_disc(started_ns, 0.25) FILTER (copy_ns = 0) AS from_start_ns,
-        quantile_disc(after_ns, 0.75) FILTER (copy_ns = 0)
-        - quantile_disc(after_ns, 0.25) FILTER (copy_ns = 0) AS from_end_ns,
-        quantile_disc(after_ns, 0.5) FILTER (after_ns >= 0) AS latency_ns
+        count(*) >= 20 AS is_known,
+        CASE
+            WHEN is_known THEN quantile_disc(after_ns, 0.5)
+            ELSE coalesce(quantile_disc(after_ns, 0.5) FILTER (after_ns >= 0), 0)
+        END AS latency_ns,
+        CASE
+            WHEN is_known
+                THEN least(4 * latency_ns - 3 * quantile_disc(after_ns, 0.75), 0)
+            ELSE 0
+        END AS earliest_ns
     FROM call
-    WHERE is_idle
+    WHERE is_idle AND copy_ns = 0
     GROUP BY trace_id
+),
+
+-- Whether launches follow the starts of their calls: the quartiles are closer.
+spread AS (
+    SELECT
+        call.trace_id,
+        2 * (quantile_disc(started_ns, 0.75) - quantile_disc(started_ns, 0.25))
+        < quantile_disc(after_ns, 0.75) - quantile_disc(after_ns, 0.25) AS follows_start
+    FROM call
+    INNER JOIN latency ON call.trace_id = latency.trace_id
+    WHERE is_known AND is_idle AND copy_ns = 0 AND after_ns >= earliest_ns
+    GROUP BY call.trace_id
 ),
 
 typical AS (
@@ -72,15 +91,16 @@ SELECT
     run_id,
     call.trace_id,
     CASE
-        WHEN coalesce(2 * from_start_ns < from_end_ns, false) THEN CASE
+        WHEN follows_start THEN CASE
             WHEN after_ns >= 0 THEN greatest(call_ns - cap_ns, 0)
             ELSE greatest(call_ns - copy_ns - cap_ns, 0)
         END
-        WHEN after_ns >= 0 THEN call_ns
+        WHEN after_ns >= coalesce(earliest_ns, 0) THEN call_ns
         WHEN is_idle THEN greatest(started_ns - coalesce(latency_ns, 0), 0)
         ELSE 0
     END AS submitted_ns,
-    CASE WHEN call_ns > 0 THEN submitted_ns / call_ns ELSE 0 END
+    CASE WHEN call_ns > 0 THEN submitted_ns / call_ns ELSE 1 END
 FROM call
 INNER JOIN typical ON call.trace_id = typical.trace_id AND call.kind = typical.kind
+LEFT JOIN latency ON call.trace_id = latency.trace_id
 LEFT JOIN spread ON call.trace_id = spread.trace_id;

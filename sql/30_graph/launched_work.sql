@@ -1,6 +1,7 @@
 -- GPU work in launch order: the last work launched on a stream before a time. Of the parts
 -- of a graph on a stream, the last counts; work without a launch in the trace was launched
--- before it, in order.
+-- before it, in order. A call that starts before a launch of another thread has returned
+-- does not count on its work, unless that has started.
 -- One row per stream and launch, and per GPU op without one.
 -- Key: gpu_op_id.
 CREATE VIEW graph.launched_work (
@@ -16,7 +17,8 @@ CREATE VIEW graph.launched_work (
     stream,
     -- Position on the stream, as in `graph.stream_position`.
     position,
-    -- [ns] Start of its launch; before all times of the trace if it has none.
+    -- [ns] The last nanosecond of its launch, or before its start if that is earlier; before
+    -- all times of the trace if it has none.
     launched_ns,
     -- [ns] End.
     end_ns
@@ -28,7 +30,10 @@ SELECT
     device,
     stream,
     position,
-    coalesce(launch_start_ns, position - 1_000_000_000_000_000_000),
+    CASE
+        WHEN launch_start_ns IS NULL THEN position - 1_000_000_000_000_000_000
+        ELSE greatest(launch_start_ns, least(launch_end_ns, start_ns) - 1)
+    END,
     end_ns
 FROM graph.stream_position
 QUALIFY

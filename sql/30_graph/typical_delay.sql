@@ -17,7 +17,8 @@ CREATE TABLE graph.typical_delay (
     -- Instances; 0 if those of all kinds are used.
     instance_count,
     -- [ns] Median; for fewer than 20 instances, at most 20 us or the 95th percentile over
-    -- all kinds, because the few may all have had another cause.
+    -- all kinds, because the few may all have had another cause. Of launches it is negative
+    -- if the device's clock is behind the host's.
     median_ns,
     -- [ns] Upper limit; anything longer has another cause (`graph.delay_cap_ns`).
     cap_ns
@@ -86,7 +87,7 @@ pooled AS (
         quantile_disc(delay_ns, 0.5) AS median_ns,
         quantile_disc(delay_ns, 0.95) AS p95_ns
     FROM instance
-    WHERE delay IS NOT NULL AND delay_ns >= 0
+    WHERE delay = 'launch' OR delay_ns >= 0
     GROUP BY GROUPING SETS ((run_id, trace_id, delay, kind), (run_id, trace_id, delay))
 ),
 

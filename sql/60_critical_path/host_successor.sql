@@ -43,7 +43,7 @@ successor AS (
     SELECT
         work.trace_id,
         work.launch_thread_id AS thread_id,
-        work.launch_start_ns + submit_ns AS at_ns,
+        work.launch_start_ns + greatest(submit_ns - 1, 0) AS at_ns,
         'launch' AS kind,
         last_gpu_op_id AS target_gpu_op_id,
         NULL::BIGINT AS target_thread_id,

@@ -1,7 +1,7 @@
 -- How much longer each node could take, anywhere in it, without delaying the end of a step;
 -- in a trace without steps, of the trace. It is 0 on the critical path of a step. A delay
 -- propagates along the measured causes; where something else was the cause, the time until
--- then may absorb it first.
+-- then may absorb it first. Waits that found their work over are ignored.
 -- One row per op, call and GPU op.
 -- Key: node_id.
 CREATE TABLE critical_path.slack (

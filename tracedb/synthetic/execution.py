@@ -8,7 +8,8 @@
 - A collective ends on all ranks at the latest start of its kernels + its duration.
 
 What a wait waits for is fixed at its call, as on a real device: an event that was never
-recorded is not waited for. Calls at the same time are ordered by rank, then thread.
+recorded is not waited for, nor is a launch of another thread that has not ended. Calls
+at the same time are ordered by rank, then thread.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from .program import (
 from .truth import HostEvent, Kernel, ThreadWait, Truth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from random import Random
 
     from .device import Work
@@ -128,6 +129,8 @@ class _HostThread:
     """Flags waited for since the last op or call began."""
     resumed_ns: int = START_NS
     blocked_on: str = ""
+    pending: Callable[[], None] | None = None
+    """The end of a launch."""
 
     @property
     def parent(self) -> int | None:
@@ -204,6 +207,10 @@ class _Job:
 
     def _advance(self, thread: _HostThread) -> None:
         """Run one action of a thread, or leave a finished scope."""
+        if thread.pending is not None:
+            then, thread.pending = thread.pending, None
+            then()
+            return
         action = next(thread.frames[-1].actions, None)
         if action is not None:
             self._perform(thread, action)
@@ -241,6 +248,11 @@ class _Job:
     def _resume(self, thread: _HostThread, ns: int) -> None:
         thread.now_ns = ns
         heappush(self.queue, (ns, thread.index))
+
+    def _later(self, thread: _HostThread, ns: int, then: Callable[[], None]) -> None:
+        """Do something else before the next action of a thread."""
+        thread.pending = then
+        self._resume(thread, ns)
 
     # Host events
 
@@ -326,18 +338,30 @@ class _Job:
             self._draw(thread, "queue_gap_ns"),
             self._draw(thread, "stream_wait_ns"),
         )
-        work = thread.process.device.launch(
-            self._kernel(thread, call, action), call, end_ns, lags
-        )
+        self._later(thread, end_ns, partial(self._submit, thread, call, action, lags))
+
+    def _submit(
+        self, thread: _HostThread, call: HostEvent, action: KernelCall, lags: Lags
+    ) -> None:
+        """Queue the kernel of a call, and end the call unless it waits for it."""
+        kernel = self._kernel(thread, call, action)
+        now_ns = thread.now_ns
+        work = thread.process.device.launch(kernel, call, now_ns, lags)
         if isinstance(action, Copy) and action.blocking:
-            call.blocked_from_ns = end_ns
-            self._block(thread, call, "copy", (work,), end_ns)
+            call.blocked_from_ns = now_ns
+            self._block(thread, call, "copy", (work,), now_ns)
         else:
-            self._close(thread, call, end_ns)
+            self._close(thread, call, now_ns)
 
     def _launch_graph(self, thread: _HostThread, action: GraphLaunch) -> None:
         call = self._open_call(thread, "launch", action)
         end_ns = call.start_ns + action.ns
+        self._later(thread, end_ns, partial(self._submit_graph, thread, call, action))
+
+    def _submit_graph(
+        self, thread: _HostThread, call: HostEvent, action: GraphLaunch
+    ) -> None:
+        """Queue the kernels of a graph, and end its launch."""
         device = thread.process.device
         launch_ns = self._draw(thread, "launch_latency_ns")
         own: set[int] = set()
@@ -352,8 +376,8 @@ class _Job:
             wait_ns = self._draw(thread, "stream_wait_ns")
             kernel = self._kernel(thread, call, part)
             lags = Lags(launch_ns, queue_ns, wait_ns)
-            device.launch(kernel, call, end_ns, lags)
-        self._close(thread, call, end_ns)
+            device.launch(kernel, call, thread.now_ns, lags)
+        self._close(thread, call, thread.now_ns)
 
     def _kernel(
         self, thread: _HostThread, call: HostEvent, action: KernelCall

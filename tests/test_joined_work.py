@@ -23,14 +23,18 @@ from tracedb import Edit
 from tracedb.errors import ScenarioError
 from tracedb.synthetic import (
     Annotation,
+    Await,
+    Collective,
     Copy,
     Delays,
     DeviceSync,
     EventRecord,
     EventSync,
+    Gap,
     GraphLaunch,
     Launch,
     Memset,
+    Notify,
     Op,
     Program,
     Rank,
@@ -97,9 +101,17 @@ SCENARIOS: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
     "a graph, no linear": (no_linear, [GRAPH, NO_LINEAR]),
     "a fast graph, no memsets": (no_memsets, [NO_MEMSETS, FAST]),
     "a graph, no host waits": (change.no_host_waits, [GRAPH, NO_WAITS]),
+    "a graph as slow as a launch, no memsets": (
+        no_memsets,
+        [NO_MEMSETS, GRAPH | {"host_ns": Delays().launch_call_ns, "gap_ns": 0}],
+    ),
 }
 """Changes of the program before work is joined, and all edits."""
-GRAPHS = {"a graph": (10_000, 1_000), "a fast graph": (3_000, 0)}
+GRAPHS = {
+    "a graph": (10_000, 1_000),
+    "a fast graph": (3_000, 0),
+    "a graph as slow as a launch": (Delays().launch_call_ns, 0),
+}
 """Launch time, and the gap between kernels."""
 BEHIND: dict[str, change.Change] = {
     "fused into 10 us, x 3, 2 us more": change.all_of(
@@ -330,6 +342,19 @@ WAITING = step(
     Op("aten::sub", (Launch(7, 5_000),)),
 )
 """Two ops, and between them a memset that waits for another stream."""
+PAIR = Op("aten::pair", (Launch(30, 2_000), Launch(30, 2_100)))
+MIXED = step(
+    3,
+    Op("aten::three", (Launch(30, 2_000), Collective(30, 2_000), Launch(30, 2_000))),
+    GraphLaunch((Launch(30, 2_000), Launch(30, 2_000)), 5_000, 600),
+    PAIR,
+    Notify("go"),
+    Gap(60_000),
+)
+"""Of all on the stream, only the pair is launched by single calls in a row."""
+BESIDE = Thread("beside", (Await("go", "fork"), Op("aten::one", (Launch(30, 2_000),))))
+"""Another thread, which goes on with the stream."""
+UNARY = ("aten::exp", "aten::tan", "aten::cos")
 
 
 @pytest.fixture(scope="module")
@@ -343,7 +368,10 @@ def shaped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Databas
     )
     graph = GraphLaunch(tuple(Launch(7, 2_000) for _ in range(4)), 5_000, 600)
     body = (*warm_up((7,)), *ops, StreamSync(7), graph, StreamSync(7))
-    program = Program((Rank((Thread("main", (step(1, *body), WAITING)),)),))
+    unary = ((name, (Launch(7, 30_000),), dims[:1], (FLOATS,)) for name in UNARY)
+    chain = step(4, *(Op(*one) for one in unary))
+    main = Thread("main", (step(1, *body), WAITING, MIXED, chain))
+    program = Program((Rank((main, BESIDE)),))
     path = execute(program, Delays())[0].write(
         tmp_path_factory.mktemp("shaped") / "trace.json"
     )
@@ -397,6 +425,26 @@ def test_tensors_with_other_consumers_are_still_written(
         found = [row[1] for row in rows(beside, FUSED)]
     shaped.connection.execute("DELETE FROM graph.data_edge")
     assert found == [0, BYTES]
+
+
+def test_data_passes_from_each_kernel_to_the_next(shaped: tracedb.Database) -> None:
+    """Of three in a row, the middle one saves its read and its write."""
+    fuse = Edit(scenario="fused", op="/exp|tan|cos/", action="fuse", target="gpu")
+    with shaped.simulate(["replay"], [fuse]) as beside:
+        found = [row[:2] for row in rows(beside, FUSED)]
+    assert found == list(zip(UNARY, (BYTES, 2 * BYTES, BYTES), strict=True))
+
+
+def test_only_single_launches_of_one_thread_are_fused(shaped: tracedb.Database) -> None:
+    """Neither collectives, nor parts of graphs, nor work of another thread."""
+    fuse = Edit(scenario="fused", stream=30, action="fuse", target="gpu")
+    query = """
+        SELECT end_ns - start_ns
+        FROM prediction.fused_work INNER JOIN staging.gpu_op USING (gpu_op_id)
+        ORDER BY ALL
+    """
+    with shaped.simulate(["replay"], [fuse]) as beside:
+        assert rows(beside, query) == [(2_000,), (2_100,)]
 
 
 def test_waits_of_removed_work_are_inherited(shaped: tracedb.Database) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 AT_ONCE = 25
 """Edits simulated together: memory grows with them."""
 _VARIANTS = "prediction.variant"
-_EDITED = ("prediction.host_time", "prediction.gpu_time")
+_HOST, _GPU = "prediction.host_time", "prediction.gpu_time"
 SAMPLES = Path(__file__).parent.parent / "sample_traces"
 TRACES = (
     SAMPLES / "generated_gpu",
@@ -140,19 +140,24 @@ def _simulated(
         Edit(scenario=change.scenario, target="host", name="", factor=1)
         for change in changes
     ]
-    readers = frozenset().union(*map(catalog.readers, _EDITED))
-    before = catalog.readers(_VARIANTS) - readers
+    of_host, of_gpu = catalog.readers(_HOST), catalog.readers(_GPU)
+    before = catalog.readers(_VARIANTS) - of_host - of_gpu
     traces = [
         trace for (trace,) in database.sql("SELECT trace_id FROM staging.trace").rows()
     ]
     with beside(database.connection, ["replay"], edits) as (cursor, _):
         list(catalog.compute(cursor, traces, before))
-        _change(cursor, changes)
-        list(catalog.compute(cursor, traces, readers))
+        _name(cursor, changes)
+        _scale(cursor, _HOST, SPANS, "thread_id", "position")
+        # When launches submit GPU work follows from host times.
+        list(catalog.compute(cursor, traces, of_host - of_gpu))
+        _scale(cursor, _GPU, WORK, "gpu_op_id")
+        list(catalog.compute(cursor, traces, of_gpu))
         yield cursor
 
 
-def _change(cursor: duckdb.DuckDBPyConnection, changes: Sequence[Change]) -> None:
+def _name(cursor: duckdb.DuckDBPyConnection, changes: Sequence[Change]) -> None:
+    """Store the changes, with their variants."""
     cursor.execute(
         "CREATE TEMP TABLE named (scenario VARCHAR, kind VARCHAR, factor DOUBLE, "
         "name VARCHAR, thread_id BIGINT)"
@@ -163,16 +168,19 @@ def _change(cursor: duckdb.DuckDBPyConnection, changes: Sequence[Change]) -> Non
         "CREATE TEMP TABLE change AS FROM named "
         "INNER JOIN prediction.variant AS variant USING (scenario)"
     )
-    time = "predicted_ns = round(predicted_ns * edited.factor)::BIGINT"
+
+
+def _scale(
+    cursor: duckdb.DuckDBPyConnection, relation: str, edited: str, *key: str
+) -> None:
+    """Multiply the times that are changed."""
+    same = " AND ".join(f"time.{name} = edited.{name}" for name in ("variant_id", *key))
+    if not cursor.execute(f"FROM {relation} LIMIT 1").fetchall():
+        raise RuntimeError(f"{relation} is not computed yet")
     cursor.execute(
-        f"UPDATE prediction.host_time AS time SET {time} FROM ({SPANS}) AS edited "
-        "WHERE time.variant_id = edited.variant_id "
-        "AND time.thread_id = edited.thread_id AND time.position = edited.position"
-    )
-    cursor.execute(
-        f"UPDATE prediction.gpu_time AS time SET {time} FROM ({WORK}) AS edited "
-        "WHERE time.variant_id = edited.variant_id "
-        "AND time.gpu_op_id = edited.gpu_op_id"
+        f"UPDATE {relation} AS time "
+        "SET predicted_ns = round(predicted_ns * edited.factor)::BIGINT "
+        f"FROM ({edited}) AS edited WHERE {same}"
     )
 
 

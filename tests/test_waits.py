@@ -178,6 +178,18 @@ def test_a_long_launch_delays_its_work(
     assert abs(late) < 10_000
 
 
+def test_a_launch_that_outlasts_the_work_before(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """The stream is free soon, so its work waits for the call, not for the stream."""
+    recording.work(7, 4_000, begin=4_006, duration=1_300)
+    recording.work(7, 5_000, begin=6_992, duration=10, lasting=2_000)
+    recording.ingest(tmp_path, database)
+    query = "SELECT max(submit_ns) FROM graph.launch_submission"
+    assert rows(database, query) == [(1_990_000,)]
+    assert rows(database, UNEXPLAINED) == [(0,)]
+
+
 @pytest.mark.until("graph")
 def test_a_launch_that_stalls_after_its_work_began(
     recording: Recording, tmp_path: Path, database: tracedb.Database

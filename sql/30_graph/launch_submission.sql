@@ -33,7 +33,8 @@ call AS (
         work.start_ns - launch_start_ns AS started_ns,
         started_ns - call_ns AS after_ns,
         CASE WHEN work.kind = 'memcpy' THEN work.end_ns - work.start_ns ELSE 0 END AS copy_ns,
-        coalesce(previous_end_ns <= launch_start_ns, true) AS is_idle
+        previous_end_ns - launch_start_ns AS freed_ns,
+        coalesce(freed_ns <= 0, true) AS is_idle
     FROM graph.host_call AS call
     INNER JOIN graph.stream_position AS work USING (call_id)
     WHERE call.kind = 'launch'
@@ -96,7 +97,8 @@ SELECT
             ELSE greatest(call_ns - copy_ns - cap_ns, 0)
         END
         WHEN after_ns >= coalesce(earliest_ns, 0) THEN call_ns
-        WHEN is_idle THEN greatest(started_ns - coalesce(latency_ns, 0), 0)
+        WHEN is_idle OR freed_ns <= started_ns - abs(coalesce(latency_ns, 0))
+            THEN greatest(started_ns - coalesce(latency_ns, 0), 0)
         ELSE 0
     END AS submitted_ns,
     CASE WHEN call_ns > 0 THEN submitted_ns / call_ns ELSE 1 END

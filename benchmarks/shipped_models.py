@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,11 +91,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--write", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--published", type=Path, required=True, metavar="FOLDER")
     given = parser.parse_args(arguments)
-    folder = given.write
+    folder = given.write.resolve()
+    wheel = given.published.resolve()
     clock = Clock()
-    with clock:
+    # Provenance names files from the wheel's folder on, wherever that is.
+    with clock, chdir(wheel.parent):
         found = [path for path in (DATA, MORE) if path.exists()]
-        measured = read_measurements([*found, *published(given.published)])
+        measured = read_measurements([*found, *published(Path(wheel.name))])
         groups = [g for g in groups_of(measured.frame) if is_shipped(g)]
         make_folder(folder, KernelModelError)
         for old in folder.glob("*.npz"):

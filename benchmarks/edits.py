@@ -175,7 +175,8 @@ def _scale(
 ) -> None:
     """Multiply the times that are changed."""
     same = " AND ".join(f"time.{name} = edited.{name}" for name in ("variant_id", *key))
-    if not cursor.execute(f"FROM {relation} LIMIT 1").fetchall():
+    has_rows = cursor.execute(f"FROM {relation} LIMIT 1").fetchall()
+    if not has_rows and cursor.execute(f"FROM ({edited}) LIMIT 1").fetchall():
         raise RuntimeError(f"{relation} is not computed yet")
     cursor.execute(
         f"UPDATE {relation} AS time "

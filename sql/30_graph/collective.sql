@@ -1,6 +1,6 @@
--- The time of a collective on each rank, or of a send and its receive: waiting for the last rank to arrive, and moving
--- data. Ranks that are not in the run may be last: time beyond the shortest collective of
--- the same kind and size counts as waiting for them.
+-- The time of a collective on each rank, or of a send and its receive: waiting for the last
+-- rank to arrive, and moving data. Ranks that are not in the run may be last: time beyond the
+-- shortest collective of the same kind and size counts as waiting for them.
 -- One row per collective of a rank that is matched with those of other ranks.
 -- Key: node_id.
 CREATE TABLE graph.collective (

@@ -16,7 +16,8 @@ CREATE VIEW prediction.launch_rule (
 ) AS
 -- From PyTorch's sources (2.4 to 2.13) and FBGEMM's (0.5 to 1.0) of each op's CUDA kernels.
 -- Ops that sort their indices (gradients of embeddings, index_put with accumulation) launch a
--- radix sort, here that of many keys, and scans. `_coalesce` sorts by merging, in as many passes as the number of rows needs.
+-- radix sort, here that of many keys, and scans. `_coalesce` sorts by merging, in as many
+-- passes as the number of rows needs.
 FROM (VALUES
     (1, 'empty.*|new_empty.*|resize|set|lift_fresh|is_.*|_local_scalar_dense|item', []),
     (

@@ -66,6 +66,21 @@ class GraphNode:
         """Whether it is a user-scope range, of the user's code or of PyTorch's."""
         return self.is_op and not self.schema and self.scope == _USER
 
+    @property
+    def overload(self) -> str:
+        """The name in its schema, such as `aten::add.Tensor`; empty without one."""
+        return self.schema.partition("(")[0]
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes an argument, by its schema."""
+        return "!" in self.schema.partition("->")[0]
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it returns a view of an argument and writes none."""
+        return "(a" in self.schema.partition("->")[0] and not self.writes
+
     def surrounds(self, other: GraphNode) -> bool:
         """Whether it begins before another node of any thread, and ends after it."""
         return self.id < other.id and self.place > other.place

@@ -172,7 +172,7 @@ class Reader:
         for made in [given] if is_forward else [n for n in given.walk() if n.schema]:
             self._enter(made.outputs, is_on_gpu=True)
             phase = self._phase if is_forward else "backward"
-            self.memory.made(made, phase, is_view=_is_view(made.schema))
+            self.memory.made(made, phase, is_view=made.is_view)
         node.children = self.replaced.instead(given)
         if node.children and not is_forward:
             node.name = BACKWARD + node.children[0].name
@@ -201,16 +201,16 @@ class Reader:
             list(arguments(given.inputs)),
             list(shapes(given.outputs)) or _written(given),
             is_on_gpu=self._runs_on_gpu(given),
-            is_view=_is_view(given.schema),
+            is_view=given.is_view,
             transfer=self._transfer(given),
-            writes="!" in given.schema.partition("->")[0] or _is_kernel(given),
+            writes=given.writes or _is_kernel(given),
             sorts=self.bags.sorted_by(given),
             is_made_by_parts=self.is_of_gpu and parts.make_all(given),
         )
 
     def _awaits(self, given: GraphNode) -> bool:
         """Whether it is the first op to use the result of a collective."""
-        if not self._arriving or _is_view(given.schema):
+        if not self._arriving or given.is_view:
             return False
         used = {storage for storage, _ in tensors([*given.inputs, *given.outputs])}
         if not used & self._arriving:
@@ -288,17 +288,11 @@ def _is_generated(given: GraphNode) -> bool:
     return bool(backend) or (given.name.startswith("triton_") and not given.children)
 
 
-def _is_view(schema: str) -> bool:
-    """Whether an op returns a view of an argument and writes none."""
-    given = schema.partition("->")[0]
-    return "(a" in given and "!" not in given
-
-
 def _is_composite(given: GraphNode) -> bool:
     """Whether an op has no kernel of its own, and calls other ops."""
     if given.name.startswith(("c10d::", "_c10d_functional::")):
         return True
-    return given.schema.partition("(")[0] in parts.known("implicit")
+    return given.overload in parts.known("implicit")
 
 
 @dataclass(frozen=True)

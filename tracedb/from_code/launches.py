@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tracedb.from_code import parts, sorting
 from tracedb.from_code.ops import Shape
-from tracedb.from_code.parts import bare as _bare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,7 +135,7 @@ class LaunchTable:
         return replace(found, work=parts.remaining(found.work, launched))
 
     def _launching(self, op: Dispatched) -> Launching:
-        bare = _bare(op.name)
+        bare = parts.bare(op.name)
         if op.called is not None:
             return _collective(op, op.called)
         if op.transfer:
@@ -167,7 +166,7 @@ class LaunchTable:
             return Launching(_named((_LOOKED_UP,)), "aten::index_select", selected)
         kept = tuple(op.arguments[:_OFFSETS] + op.arguments[_OFFSETS + 1 : _SPARSE])
         kept += tuple(op.arguments[_SPARSE + 1 :])
-        kernels = self.learnt.get(DENSE) or self._ruled(_bare(DENSE), op)
+        kernels = self.learnt.get(DENSE) or self._ruled(parts.bare(DENSE), op)
         return Launching(_named(kernels), DENSE, kept)
 
     def _kernels(self, bare: str, op: Dispatched) -> Launching:

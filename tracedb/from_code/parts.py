@@ -47,7 +47,7 @@ def make_all(given: GraphNode) -> bool:
     returns its result and does not merely allocate or fill it.
     """
     name = bare(given.name)
-    if _overload(given) in known("explicit") or _FILLS.fullmatch(name):
+    if given.overload in known("explicit") or _FILLS.fullmatch(name):
         return True
     inputs = {storage for storage, _ in tensors(given.inputs)}
     results = {storage for storage, _ in tensors(given.outputs)}
@@ -57,11 +57,11 @@ def make_all(given: GraphNode) -> bool:
         called = bare(part.name)
         if called == name:
             return True
-        if _FILLS.fullmatch(called) or _ALLOCATES.fullmatch(called) or _is_view(part):
+        if _FILLS.fullmatch(called) or _ALLOCATES.fullmatch(called) or part.is_view:
             continue
         made = {storage for storage, _ in tensors(part.outputs)} & results
         # What a part writes in place may be added to what the op wrote before.
-        if made and (not _writes(part) or made & inputs):
+        if made and (not part.writes or made & inputs):
             return True
     return False
 
@@ -70,15 +70,3 @@ def remaining(work: Iterable[Work], launched: Iterable[str]) -> tuple[Work, ...]
     """The work of an op without the kernels that its parts launched, by their names."""
     done = {_SAME.get(bare(name), bare(name)) for name in launched}
     return tuple(one for one in work if _SAME.get(one.name, one.name) not in done)
-
-
-def _overload(given: GraphNode) -> str:
-    return given.schema.partition("(")[0]
-
-
-def _writes(part: GraphNode) -> bool:
-    return "!" in part.schema.partition("->")[0]
-
-
-def _is_view(part: GraphNode) -> bool:
-    return "(a" in part.schema.partition("->")[0] and not _writes(part)

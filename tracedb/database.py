@@ -160,6 +160,7 @@ class Database:
         self.is_of_lake = False
         self._allow_files = allow_files
         self._is_made_here = False
+        self._shared: tuple[str, ...] = ()
         if connection is not None:
             self._connection = connection
             return
@@ -319,8 +320,19 @@ class Database:
         if declared.parameters:
             raise QueryError(f"{name} takes values: {declared.signature}")
         chosen = parts.where(declared, {"step": step, **within}, self._rows)
+        self._store_shared(declared.full_name)
         order = "" if declared.is_ordered else f"ORDER BY {', '.join(declared.key)}"
         return self._rows(f"FROM {declared.full_name} {chosen} {order}")
+
+    def _store_shared(self, name: str) -> None:
+        """Store what this answer about scenarios reads and others read, too."""
+        if not self._shared:
+            return
+        from tracedb.simulation import store
+
+        read = catalog.sources(name) | {name}
+        store(self._connection, [view for view in self._shared if view in read])
+        self._shared = tuple(view for view in self._shared if view not in read)
 
     def overheads(
         self, step: int | None = None, **within: Unpack[Within]
@@ -482,7 +494,7 @@ class Database:
         `ScenarioError` for edits that cannot be carried out or match nothing,
         `LibraryError` for a file that is not a library.
         """
-        from tracedb.simulation import simulated
+        from tracedb.simulation import SHARED, simulated
 
         for method in methods:
             self._check_method(method)
@@ -505,9 +517,11 @@ class Database:
             allow_files=self._allow_files,
             only_steps=only_steps,
         ) as connection:
-            yield Database(
+            beside = Database(
                 self.path, connection=connection, allow_files=self._allow_files
             )
+            beside._shared = SHARED if edits else ()
+            yield beside
 
     def stored_edits(self) -> list[Edit]:
         """The edits of the scenarios stored in `reference.scenario`.

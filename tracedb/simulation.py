@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
     from tracedb.scenario import Edit
 
+SHARED = (
+    "critical_path.path",
+    "critical_path.simulated_interval",
+    "question.scenario_summary",
+)
+"""Views that several answers about scenarios read, each after those that it reads."""
 _VARIANTS = "prediction.variant"
 _LIBRARY = "reference.library_sample"
 _THERE = """
@@ -103,7 +109,7 @@ def beside(
                 own |= catalog.chosen_by_edits()
             catalog.create_over(cursor, stored, own)
             if edits:
-                _store(cursor, catalog.edit_views())
+                store(cursor, catalog.edit_views())
                 _choose(cursor, stored, edits)
             yield cursor, stored
         finally:
@@ -127,8 +133,8 @@ def _choose(
         batch_change.check_ops(cursor)
 
 
-def _store(cursor: duckdb.DuckDBPyConnection, views: Sequence[str]) -> None:
-    """Replace views by tables, because many relations read them."""
+def store(cursor: duckdb.DuckDBPyConnection, views: Sequence[str]) -> None:
+    """Replace views of a simulation by tables, because many relations read them."""
     for view in views:
         cursor.execute(f"CREATE TABLE {view}_rows AS FROM {view}")
         cursor.execute(f"DROP VIEW {view}")

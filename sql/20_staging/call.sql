@@ -29,7 +29,8 @@ CREATE TABLE staging.call (
     top_op_id,
     -- Outermost enclosing op, including user ranges recorded as ops.
     outermost_op_id,
-    -- Correlation number shared with the GPU work it launched.
+    -- Correlation number shared with the GPU work it launched; NULL if calls of another
+    -- process have it too, as in files of several ranks merged into one.
     correlation,
     -- External id as recorded: the op's, or in files of 2022-24 the correlation.
     external_id,
@@ -58,18 +59,20 @@ launching AS (
     WHERE staging.gpu_op_kind(cat) <> 'other'
 ),
 
+repeated AS (
+    SELECT trace_id, correlation, count(DISTINCT pid) > 1 AS is_ambiguous
+    FROM call
+    WHERE correlation <> 0
+    GROUP BY trace_id, correlation
+    HAVING count(*) > 1
+),
+
 -- Calls that share a correlation with an enclosing call on their thread: the driver's call
 -- inside the runtime's, which launches nothing more.
 inner_call AS (
     SELECT DISTINCT inside.event_id, true AS launches_nothing
     FROM call AS inside
-    INNER JOIN (
-        SELECT trace_id, correlation
-        FROM call
-        WHERE correlation <> 0
-        GROUP BY ALL
-        HAVING count(*) > 1
-    ) USING (trace_id, correlation)
+    INNER JOIN repeated USING (trace_id, correlation)
     INNER JOIN call AS around USING (trace_id, correlation, pid, tid)
     WHERE
         around.end_ns >= inside.end_ns
@@ -93,7 +96,7 @@ SELECT
     parent_event_id AS op_id,
     top_event_id AS top_op_id,
     outermost_event_id AS outermost_op_id,
-    call.correlation,
+    CASE WHEN is_ambiguous IS DISTINCT FROM true THEN call.correlation END,
     external_id,
     launched_name
 FROM call
@@ -101,6 +104,8 @@ INNER JOIN staging.thread USING (trace_id, pid, tid)
 LEFT JOIN named ON call.name = named.name
 LEFT JOIN launching
     ON call.trace_id = launching.trace_id AND call.correlation = launching.correlation
+LEFT JOIN repeated
+    ON call.trace_id = repeated.trace_id AND call.correlation = repeated.correlation
 LEFT JOIN inner_call
     ON call.event_id = inner_call.event_id AND named.kind IS DISTINCT FROM 'wait'
 LEFT JOIN raw.nesting ON call.event_id = raw.nesting.event_id;

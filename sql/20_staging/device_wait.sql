@@ -1,4 +1,5 @@
--- What the profiler recorded about waits on devices, if enabled (cuda_sync).
+-- What the profiler recorded about waits on devices, if enabled (cuda_sync). Waits for an
+-- event that it did not see recorded are left out: nothing says what they are for.
 -- One row per recorded wait.
 -- Key: device_wait_id.
 CREATE TABLE staging.device_wait (
@@ -44,4 +45,4 @@ SELECT
     try_cast(args ->> '$.correlation' AS BIGINT) AS correlation
 FROM staging.slice
 INNER JOIN raw.trace USING (trace_id)
-WHERE cat = 'cuda_sync';
+WHERE cat = 'cuda_sync' AND (target NOT IN ('event', 'stream_wait') OR awaited_stream >= 0);

@@ -56,10 +56,14 @@ gpu AS (
         trace_id,
         name,
         staging.gpu_op_kind(cat) AS kind,
-        coalesce(try_cast(argument[1] AS BIGINT), try_cast(pid AS BIGINT)) AS device,
+        -- Lanes name them, too: `GPU 0`, `stream 7`.
+        coalesce(
+            try_cast(argument[1] AS BIGINT),
+            try_cast(regexp_extract(pid, '([0-9]+) *$', 1) AS BIGINT)
+        ) AS device,
         coalesce(
             try_cast(argument[2] AS BIGINT),
-            try_cast(regexp_extract(tid, '([0-9]+)$', 1) AS BIGINT)
+            try_cast(regexp_extract(tid, '([0-9]+) *$', 1) AS BIGINT)
         ) AS stream,
         start_ns,
         end_ns,
@@ -69,13 +73,13 @@ gpu AS (
         ) AS external_id,
         try_cast(argument[6] AS BIGINT) AS bytes,
         CASE WHEN bytes BETWEEN 0 AND 1_125_899_906_842_624 THEN bytes END AS moved_bytes,
-        -- As recorded; from a library (NCCL, RCCL, oneCCL and similar); or a custom kernel
-        -- that reads other GPUs' memory. Inductor names its kernels by the ops they
-        -- compute.
+        -- As recorded; from a library (NCCL, RCCL, oneCCL, HCCL, NVSHMEM, the user buffers
+        -- of Transformer Engine and similar); or a custom kernel that reads other GPUs'
+        -- memory. Inductor names its kernels by the ops they compute.
         argument[7] IS NOT NULL
         OR regexp_matches(
             name,
-            '(?i)^(void )?(n|r|x|h|m|ms|one)ccl|^cncl'
+            '(?i)^(void )?((n|r|x|h|m|ms|one)ccl|hcom_|nvshmem|k?userbuffers_)|^cncl'
             '|^(\(anonymous namespace\)|[^<(])*'
             '(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|deep_ep::)'
         )

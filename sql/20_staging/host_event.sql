@@ -12,7 +12,10 @@ CREATE VIEW staging.host_event (
     tid,
     -- `op`, `call` or `annotation`.
     kind,
-    -- Whether it is a user range; until 2021 these were recorded as ops.
+    -- Whether it marks a step: by the name of the profiler's marks, or that given by the user.
+    is_step_mark,
+    -- Whether it is a user range; until 2021 these were recorded as ops, and are known by
+    -- their names or because the user named them as steps.
     is_annotation,
     -- Name.
     name,
@@ -43,6 +46,19 @@ CREATE VIEW staging.host_event (
     args
 ) AS
 WITH
+-- Of traces whose steps the user named. Each name is compared once.
+named AS (
+    SELECT
+        trace_id,
+        slice.name,
+        regexp_full_match(slice.name, coalesce(any_value(step_from), any_value(step_mark)))
+        AS is_mark
+    FROM staging.slice AS slice
+    INNER JOIN raw.trace USING (trace_id)
+    WHERE coalesce(step_from, step_mark) IS NOT NULL
+    GROUP BY trace_id, slice.name
+),
+
 -- All needed arguments at once: each extraction parses them again.
 event AS (
     SELECT
@@ -54,10 +70,7 @@ event AS (
             '$.kernel', '$."Fwd thread id"'
         ] AS argument
     FROM staging.slice
-    WHERE
-        cat IN ('cpu_op', 'Operator', 'user_annotation', 'Runtime')
-        -- For any vendor: `cuda_runtime`, `xpu_driver`, `privateuse1_runtime`.
-        OR suffix(cat, '_runtime') OR suffix(cat, '_driver')
+    WHERE staging.is_host_category(cat)
 )
 
 SELECT
@@ -71,13 +84,18 @@ SELECT
         WHEN cat = 'user_annotation' THEN 'annotation'
         ELSE 'call'
     END AS kind,
+    kind <> 'call' AND coalesce(is_mark, name LIKE 'ProfilerStep#%', false) AS is_step_mark,
     kind = 'annotation'
     OR (
         kind = 'op'
-        AND regexp_matches(
-            coalesce(name, ''),
-            '^(ProfilerStep#|enumerate\(Data(Loader|Pipe)\)|Optimizer\.(step|zero_grad)#|## '
-            '|__|module::|nn\.Module: |DLRM |DistributedDataParallel|\[(param|pytorch)\|)'
+        AND (
+            is_step_mark
+            OR regexp_matches(
+                coalesce(name, ''),
+                '^(enumerate\(Data(Loader|Pipe)\)|Optimizer\.(step|zero_grad)#|## |__|\[pl\]'
+                '|ProfilerStep#|module::|nn\.Module: |DLRM |DistributedDataParallel'
+                '|\[(param|pytorch)\|)'
+            )
         )
     ),
     name,
@@ -96,4 +114,5 @@ SELECT
     CASE WHEN argument[9] LIKE '[%' THEN try_cast(argument[9] AS JSON) END,
     argument[10],
     args
-FROM event;
+FROM event
+LEFT JOIN named USING (trace_id, name);

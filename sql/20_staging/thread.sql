@@ -26,7 +26,7 @@ thread AS (
         trace_id,
         pid,
         tid,
-        count(*) FILTER (name LIKE 'ProfilerStep#%') AS step_count,
+        count(*) FILTER (is_step_mark) AS step_count,
         count(*) FILTER (is_outer AND is_backward) * 10 > count(*) FILTER (is_outer)
         AS goes_backward,
         count(*) FILTER (kind = 'op') AS op_count

@@ -1,12 +1,13 @@
 -- Values that do not fit their field: text that is not a list, a size that is not a number
--- or has more elements than a machine can hold, an invalid number. The relations above have
--- NULL for them, or exclude their rows.
+-- or has more elements than a machine can hold, an invalid number, a correlation that calls
+-- of several processes have. The relations above have NULL for them, or exclude their rows.
+-- Also categories of slices that no relation reads.
 -- One row per field of a trace that has such values.
 -- Key: trace_id, field.
 CREATE VIEW staging.unread_value (
     -- The trace.
     trace_id,
-    -- Name of the field in the profiler's file.
+    -- Name of the field in the profiler's file, or the category, and what to do.
     field,
     -- Number of events with such a value; 1 for fields of the header.
     occurrences,
@@ -78,16 +79,60 @@ odd_shape AS (
             ]), 1) <= 1_125_899_906_842_624
         )
     GROUP BY trace_id, event_id
+),
+
+unread AS (
+    SELECT
+        suspect.trace_id,
+        suspect.event_id,
+        CASE
+            WHEN field = 'correlation' AND call_id IS NOT NULL
+                AND try_cast(args ->> '$.correlation' AS BIGINT) IS NOT NULL
+                THEN 'correlation that several processes have: ingest the files of the ranks, '
+                    || 'not one merged from them'
+            ELSE field
+        END AS field
+    FROM suspect
+    INNER JOIN raw.event
+        ON suspect.event_id = raw.event.event_id AND suspect.trace_id = raw.event.trace_id
+    LEFT JOIN staging.call ON suspect.event_id = call_id
+    WHERE
+        contains(args, field)
+        AND json_type(args, '$."' || field || '"') <> 'NULL'
+),
+
+category AS (
+    SELECT
+        trace_id, cat, count(*) AS occurrences, min(event_id) AS first_event_id
+    FROM raw.event
+    WHERE ph IN ('X', 'B') AND cat <> ''
+    GROUP BY trace_id, cat
 )
 
-SELECT suspect.trace_id, field, count(*), min(suspect.event_id)
-FROM suspect
-INNER JOIN raw.event
-    ON suspect.event_id = raw.event.event_id AND suspect.trace_id = raw.event.trace_id
+SELECT trace_id, field, count(*), min(event_id)
+FROM unread
+GROUP BY trace_id, field
+UNION ALL
+SELECT
+    trace_id,
+    'category ' || arg_max(cat, (category.occurrences, cat))
+    || CASE WHEN count(*) > 1 THEN concat(' and ', count(*) - 1, ' more') ELSE '' END,
+    sum(category.occurrences)::BIGINT,
+    min(first_event_id)
+FROM category
+INNER JOIN raw.trace USING (trace_id)
 WHERE
-    contains(args, field)
-    AND json_type(args, '$."' || field || '"') <> 'NULL'
-GROUP BY suspect.trace_id, field
+    header ->> '$.source.tool' IS NULL
+    AND NOT staging.is_host_category(cat)
+    AND staging.gpu_op_kind(cat) IS NULL
+    -- What the profiler has in other events as well, or what is read by its name.
+    AND NOT regexp_full_match(
+        cat,
+        'Trace|python_function|overhead|cpu_instant_event|external_correlation'
+        '|\w+_(user_annotation|sync|event|insight|counters|scope_profiler|profiler_range)'
+        '|operation|flight_recorder|nccl_inspector|critical_path|predicted_\w+'
+    )
+GROUP BY trace_id
 UNION ALL
 SELECT trace_id, 'sizes in Input Dims', sum(occurrences)::BIGINT, min(event_id)
 FROM odd_shape

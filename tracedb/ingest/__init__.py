@@ -228,7 +228,8 @@ def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
             job.progress(f"steps marked by '{job.step_mark}': {len(marked)} traces")
         concerned = _runs_of(connection, [*new, *changed, *marked])
         if "staging" in layers:
-            _nest(connection, new)
+            # A mark may make a range of what was an op.
+            _nest(connection, sorted({*new, *marked}))
             _compute(connection, concerned, {"staging"}, job.progress)
             count_unread(connection, new)
             steps.verify(connection, marked, job.step_mark)

@@ -35,7 +35,9 @@ extent AS (
     SELECT trace_id, min(ts_ns) AS first_ns,
         max(ts_ns + coalesce(dur_ns, 0)) AS last_ns
     FROM raw.event
-    WHERE (ph = 'X' OR cat = $category) AND trace_id IN (SELECT trace_id FROM described)
+    WHERE
+        (ph IN ('X', 'B', 'E') OR cat = $category)
+        AND trace_id IN (SELECT trace_id FROM described)
     GROUP BY trace_id
 ),
 

@@ -252,6 +252,29 @@ def test_measured_gpus_use_their_own_models(serving: kernels.Models) -> None:
     assert len(set(nearest)) > NEAREST
 
 
+def test_less_aligned_rows_than_measured_take_longer(serving: kernels.Models) -> None:
+    """Models of aligned products take the factor of the roofline, out of range."""
+    sizes = {"batch": 1, "m": 512, "k": 4096, "measured": "kernel", "family": "gemm"}
+    question = pl.DataFrame({"n": [30_528, 30_522, 30_521]}).with_columns(
+        **{name: pl.lit(value) for name, value in sizes.items()},
+        hardware=pl.lit("H100"),
+        op=pl.lit("mm"),
+        dtype=pl.lit("bfloat16"),
+    )
+    found = serving.predict(question)
+    aligned, even, odd = found["predicted_ns"]
+    assert (even, odd) == (
+        pytest.approx(1.4 * aligned, rel=0.1),
+        pytest.approx(2 * aligned, rel=0.1),
+    )
+    assert found["in_range"].to_list() == [True, False, False]
+    # apex_plus measured rows of all sizes.
+    texts = {"hardware": "V100 PCIe", "dtype": "float16", "measured": "op"}
+    known = question.with_columns(n=pl.Series([4_096, 4_098, 4_097]), m=pl.lit(4_096))
+    known = known.with_columns(**{name: pl.lit(text) for name, text in texts.items()})
+    assert serving.predict(known)["in_range"].to_list() == [True, True, True]
+
+
 def held(
     hardware: str,
     errors: list[float],
@@ -344,6 +367,7 @@ def test_the_band_is_that_of_held_out_gpus() -> None:
     [
         ("gemm", "bfloat16", "aten::mm", ((4000, 512), (512, 1001))),
         ("gemm", "float16", "aten::mm", ((4096, 512), (512, 1024))),
+        ("gemm", "bfloat16", "aten::bmm", ((37_632, 8, 63), (37_632, 63, 8))),
         ("elementwise", "float32", "aten::add", ((10**6,), (10**6,))),
         ("softmax", "float32", "aten::_softmax", ((4, 10**5),)),
         ("softmax", "float32", "aten::_softmax", ((10**5, 1000),)),

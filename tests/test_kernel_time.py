@@ -804,9 +804,8 @@ def test_unnamed_devices_are_recognised_by_their_kernels(
 def test_unaligned_and_strided_work_takes_longer(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Half-precision rows not aligned to 16 bytes; elements addressed one at a time."""
-    aligned = tensors((512, 4096), (4096, 3136), dtype=HALF)
-    odd = tensors((512, 4096), (4096, 3137), dtype=HALF)
+    """Rows for matrix units not aligned to 16 bytes; elements addressed one by one."""
+    halves = [tensors((512, 4096), (4096, n), dtype=HALF) for n in (3136, 3138, 3137)]
     single = tensors((512, 4096), (4096, 3137))
     added = tensors((4096, 4096), (4096, 4096), dtype=HALF)
     kernels = ("vectorized_elementwise_kernel<4>", "elementwise_kernel<128, 4>")
@@ -814,14 +813,71 @@ def test_unaligned_and_strided_work_takes_longer(
         Op("aten::add", **added, kernels=(f"void at::native::{name}",))
         for name in kernels
     ]
-    products = [Op("aten::mm", **shape) for shape in (aligned, odd, single)]
+    products = [Op("aten::mm", **shape) for shape in halves]
+    products += [
+        Op("aten::mm", **single, kernels=(name,))
+        for name in ("cutlass_80_tensorop_s1688gemm_128x128_align1", "ampere_sgemm")
+    ]
     write(tmp_path / "1.json", [*products, *adds])
     database.ingest([tmp_path])
-    [[even, uneven, _, together, one_by_one]] = predicted(database, *ROOFLINE)
-    assert uneven > 1.3 * even
+    [found] = predicted(database, *ROOFLINE)
+    aligned, even, odd, tf32, fp32 = (ns - 3 * 1_600 for ns in found[:5])
+    together, one_by_one = found[5:]
+    assert even == pytest.approx(1.4 * aligned, rel=0.01)
+    assert odd == pytest.approx(2 * aligned, rel=0.01)
+    assert tf32 == pytest.approx(4 * aligned, rel=0.01)
+    # Units without matrices take rows as they come.
+    assert fp32 == pytest.approx(989.4 / 66.9 * aligned, rel=0.01)
     assert one_by_one > 1.3 * together
-    query = "SELECT is_unaligned FROM prediction.op_work ORDER BY op_id"
-    assert rows(database, query) == [(False,), (True,), (False,), (False,), (False,)]
+    query = "SELECT unaligned_factor FROM prediction.op_work ORDER BY op_id"
+    assert rows(database, query) == [(1,), (1.4,), (2,), (2,), (2,), (1,), (1,)]
+
+
+def test_each_matrix_of_a_batch_has_a_block(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Many tiny matrices take 6,200 clocks of a multiprocessor each; few do not."""
+    batches = (1, 132, 37_632, 75_264)
+    ops = [
+        Op("aten::bmm", **tensors((batch, 8, 64), (batch, 64, 8), dtype=HALF))
+        for batch in batches
+    ]
+    write(tmp_path / "1.json", ops)
+    database.ingest([tmp_path])
+    [[one, one_each, many, twice]] = predicted(database, *ROOFLINE)
+    assert one_each < 1.1 * one
+    assert twice - many == pytest.approx(37_632 / 132 * 6_200 / 1.98, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("device", "slowed"), [("NVIDIA A100-SXM4-80GB", 1.54), ("NVIDIA H100", 1)]
+)
+def test_copies_to_the_gpu_share_with_those_from_it(
+    device: str, slowed: float, database: tracedb.Database, tmp_path: Path
+) -> None:
+    """On Ampere, a copy to the GPU has 0.46 of its rate while one comes back."""
+    path = write(tmp_path / "1.json", [Op("aten::neg", **tensors((16,)))], device)
+    page = json.loads(path.read_text())
+    copies = [
+        ("DtoH (Device -> Pinned)", 7, 0, 40),
+        ("HtoD (Pinned -> Device)", 8, 0, 90),
+    ]
+    copies += [("HtoD (Pinned -> Device)", 8, 200, 50)]
+    copies += [("DtoH (Device -> Pageable)", 7, 200, 50)]
+    for name, stream, start, duration in copies:
+        place = {"device": 0, "stream": stream, "bytes": 400_000_000}
+        event_ = event("gpu_memcpy", f"Memcpy {name}", 1000 + start, duration, place)
+        page["traceEvents"].append(event_ | {"pid": 0, "tid": stream})
+    path.write_text(json.dumps(page))
+    database.ingest([path])
+    query = """
+        SELECT roofline_ns FROM prediction.kernel_roofline
+        INNER JOIN staging.gpu_op USING (gpu_op_id)
+        WHERE kind = 'memcpy' ORDER BY gpu_op_id
+    """
+    back, beside, alone, _ = (ns for [ns] in rows(database, query))
+    assert back == alone
+    assert beside == pytest.approx(slowed * alone, rel=0.001)
 
 
 def test_wide_softmax_takes_amd_longer(
@@ -877,7 +933,7 @@ def test_a_few_wide_rows_take_as_long_as_one(
 def test_small_work_waits_for_other_streams(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """A kernel that begins beside one of another stream has twice its floor.
+    """A kernel that begins beside one of another stream has 2.7 times its floor.
 
     Collectives, and kernels of its own stream, do not count.
     """
@@ -891,7 +947,7 @@ def test_small_work_waits_for_other_streams(
     path.write_text(json.dumps(page))
     database.ingest([path])
     [[waiting, *alone]] = predicted(database, *ROOFLINE)
-    assert waiting == pytest.approx(2 * alone[0], rel=0.01)
+    assert waiting == pytest.approx(2.7 * alone[0], rel=0.01)
     assert len({*alone}) == 1
 
 

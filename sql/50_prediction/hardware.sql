@@ -71,8 +71,8 @@ CREATE VIEW prediction.hardware (
 -- H800 have no datasheet: vendors' figures, H100's cache. RTX PRO 6000: its Server Edition at
 -- the 2.43 GHz of aiconfigurator's system file. Cache bandwidth: measured by Lin et al. for
 -- P100, V100 and A100 (HW_PARAMS), else 3 times the memory's, 2 times from H100 on
--- (chipsandcheese.com). Pageable: 8.1 GB/s (Lin et al., V100 and A100) over the 0.79 of
--- `kernel_efficiency`. Matrix share: AMD gives 708 of MI300X's 1307 TFLOP/s at most, 0.54;
+-- (chipsandcheese.com). Pageable: 6.1 GB/s over the 0.79 of `kernel_efficiency`,
+-- median of Lin et al.'s V100 and A100 (8.1) and of five hosts of traces (4.4 to 9.1). Matrix share: AMD gives 708 of MI300X's 1307 TFLOP/s at most, 0.54;
 -- NVIDIA's GPUs reach 0.80 in long bf16 products (median of aiconfigurator's data). Floor:
 -- median of the smallest elementwise kernels in public traces of ns resolution (V100 2.1,
 -- A100 2.2, H100 1.7, MI300X 2.3 us) and the shortest GEMMs of aiconfigurator's data (B200
@@ -102,7 +102,7 @@ listed AS (
         sm_count,
         clock * 1e9 AS clock,
         pcie * 1e9 AS pcie,
-        10e9::DOUBLE AS pageable,
+        7.7e9::DOUBLE AS pageable,
         nvlink * 1e9 AS nvlink,
         0.9 * network / 8 * 1e9 AS network,
         5000::BIGINT AS latency_ns,
@@ -167,7 +167,7 @@ SELECT
     sm_count,
     clocks_per_second,
     coalesce(pcie_bytes_per_second, 31.5e9),
-    coalesce(pageable_bytes_per_second, 10e9),
+    coalesce(pageable_bytes_per_second, 7.7e9),
     coalesce(nvlink_bytes_per_second, pcie_bytes_per_second, 31.5e9),
     coalesce(network_bytes_per_second, 0.9 * 100e9 / 8 / 4),
     coalesce(network_latency_ns, 5000),

@@ -1,13 +1,18 @@
 -- Time of GPU work by a calibrated roofline: a fixed floor, and the longest of arithmetic,
 -- traffic and addressing at the rates that the family reaches on the hardware. What fits
 -- into the cache moves at the cache's speed, the rest at the memory's. GEMMs with unaligned
--- rows take 1.5 times as long, as on V100 (apex_plus: 24,000 half-precision GEMMs with an n
--- or k that is not a multiple of 8, 49,000 others). Softmax of rows that no warp can hold
+-- rows take 1.4 times as long on matrix units, with odd ones 2 times, as on V100 (apex_plus:
+-- half-precision GEMMs of more than 1 GFLOP, of which 1,567 are even and 1,104 odd). Each
+-- matrix of a batch takes a block of threads for at least 6,200 clocks (NeuSight's bmm of up
+-- to 64 by 64 by 24: geometric mean of P100, V100, T4 and P4, 2,750 to 8,950).
+-- On Ampere, while a copy from the GPU to pinned memory runs, one to the GPU has 0.46 of its
+-- rate, and the other keeps its own (two hosts with A100, nvbandwidth: 11 of 24.8 and 12.5 of
+-- 25.5 GB/s). Softmax of rows that no warp can hold
 -- takes 2.1 times as long on AMD GPUs (NeuSight's MI210: 184 shapes of 30 MB and more).
 -- A block of threads moves at most 12.6 B/ns on any GPU: 512 threads with 16 bytes each
 -- under way for 650 ns. A few wide rows, each of one block, take as long as one of them. A
--- kernel that begins beside one of another stream has twice its floor, because it waits for
--- space (small kernels of three traces: 1.5, 2.7 and 4.1 times). Copies by AMD's runtime
+-- kernel that begins beside one of another stream has 2.7 times its floor, because it waits
+-- for space (median of small kernels of three traces: 1.5, 2.7 and 4.1 times). Copies by AMD's runtime
 -- have 2.2 times the floor (MI300X, four traces). Elementwise kernels that address their
 -- elements individually are treated like those of broadcasts. Collectives over several
 -- nodes take as long as the slower of the links within a node and the network between them.
@@ -61,12 +66,11 @@ bound AS (
         *,
         CASE WHEN is_known THEN 1 ELSE 4 END AS doubt,
         CASE WHEN vendor = 'AMD' AND family = 'memcpy' THEN 2.2 ELSE 1 END
-        * CASE WHEN concurrent.gpu_op_id IS NOT NULL THEN 2 ELSE 1 END AS delayed,
+        * CASE WHEN concurrent.gpu_op_id IS NOT NULL THEN 2.7 ELSE 1 END AS delayed,
         floor_ns * floors * delayed * steps + network_latency_ns * network_steps AS fixed_ns,
         CASE
-            WHEN is_unaligned THEN 1.5e9
             WHEN is_wide AND vendor = 'AMD' THEN 2.1e9
-            ELSE 1e9
+            ELSE 1e9 * unaligned_factor
         END AS unit_ns,
         unit_ns * flops / compute_share / (
             CASE unit
@@ -76,7 +80,14 @@ bound AS (
             END
         ) AS compute_ns,
         unit_ns * CASE link
-            WHEN 'pcie' THEN traffic_bytes / (memory_share * pcie_bytes_per_second)
+            WHEN 'pcie' THEN (
+                traffic_bytes
+                + CASE
+                    WHEN generation = 'Ampere'
+                        THEN least(0.54 * coalesce(opposed_bytes, 0), 1.17 * traffic_bytes)
+                    ELSE 0
+                END
+            ) / (memory_share * pcie_bytes_per_second)
             WHEN 'pageable'
                 THEN traffic_bytes
                 / (memory_share * least(pageable_bytes_per_second, pcie_bytes_per_second))
@@ -96,9 +107,10 @@ bound AS (
             1e9 * written_elements / (elements_per_clock * sm_count * clocks_per_second), 0
         ) AS element_ns,
         coalesce(traffic_bytes * block_share / 12.6, 0) AS block_ns,
+        1e9 * 6200 / clocks_per_second * greatest(matrices / sm_count - 1, 0) AS matrix_ns,
         -- An hour or more is not a time of GPU work, and sums of times are limited.
         least(
-            fixed_ns + greatest(compute_ns, traffic_ns, element_ns, block_ns),
+            fixed_ns + greatest(compute_ns, traffic_ns, element_ns, block_ns, matrix_ns),
             3_600_000_000_000
         ) AS roofline_ns
     FROM prediction.kernel_work
@@ -108,6 +120,7 @@ bound AS (
         FROM prediction.op_work
     ) USING (op_id)
     LEFT JOIN prediction.concurrent_kernel AS concurrent USING (gpu_op_id, trace_id)
+    LEFT JOIN prediction.opposed_copy USING (gpu_op_id, trace_id)
     INNER JOIN prediction.hardware USING (hardware)
     LEFT JOIN (SELECT family AS listed_family FROM prediction.kernel_efficiency)
         ON
@@ -138,7 +151,7 @@ SELECT
     link,
     traffic_bytes,
     round(least(traffic_ns, 3_600_000_000_000))::BIGINT,
-    round(least(greatest(compute_ns, element_ns, block_ns), 3_600_000_000_000))::BIGINT,
+    round(least(greatest(compute_ns, element_ns, block_ns, matrix_ns), 3_600_000_000_000))::BIGINT,
     round(roofline_ns)::BIGINT,
     floor(roofline_ns * low_factor / doubt)::BIGINT,
     ceil(roofline_ns * high_factor * doubt)::BIGINT,

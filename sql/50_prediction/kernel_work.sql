@@ -40,8 +40,10 @@ CREATE VIEW prediction.kernel_work (
     network_bytes,
     -- Its steps from node to node; otherwise 0.
     network_steps,
-    -- Whether it moves less at a time than it could: a GEMM with unaligned rows.
-    is_unaligned,
+    -- Matrices of a batch that it multiplies; 0 unless it is a GEMM.
+    matrices,
+    -- How many times as long a GEMM takes because its rows are not aligned.
+    unaligned_factor,
     -- Whether it is a softmax of rows of more than 1,024 elements.
     is_wide,
     -- Whether it addresses its elements individually, as for non-contiguous tensors.
@@ -134,12 +136,7 @@ shared AS (
 )
 
 SELECT
-    gpu_op_id,
-    run_id,
-    trace_id,
-    op_id,
-    device,
-    family,
+    gpu_op_id, run_id, trace_id, op_id, device, family,
     CASE
         WHEN unit <> 'half' AND is_main AND is_tf32 THEN 'tf32'
         WHEN unit = 'tf32' AND is_fp32 THEN 'fp32'
@@ -153,18 +150,15 @@ SELECT
     steps,
     (network_bytes * share)::BIGINT,
     network_steps,
-    is_unaligned, is_wide, is_strided,
+    (matrices * share)::BIGINT,
+    CASE WHEN unit = 'half' OR is_main AND is_tf32 THEN unaligned_factor ELSE 1 END,
+    is_wide, is_strided,
     attempts,
     is_exact
 FROM shared
 UNION ALL
 SELECT
-    gpu_op_id,
-    run_id,
-    trace_id,
-    op_id,
-    device,
-    family,
+    gpu_op_id, run_id, trace_id, op_id, device, family,
     'fp32',
     false,
     link,
@@ -174,7 +168,9 @@ SELECT
     1.0,
     0,
     0.0,
-    false, false, false,
+    0,
+    1,
+    false, false,
     1.0,
     is_exact
 FROM prediction.gpu_copy;

@@ -28,9 +28,12 @@ CREATE TABLE prediction.op_work (
     network_bytes,
     -- Its steps from node to node; otherwise 0.
     network_steps,
-    -- Whether it is a half-precision GEMM whose rows are not a multiple of 16 bytes: its
-    -- kernels move less at a time.
-    is_unaligned,
+    -- Matrices of a batch, each of which takes a block of threads.
+    matrices,
+    -- How many times as long a GEMM takes on matrix units because of its rows: 2 if they
+    -- have an odd number of elements, 1.4 if they are not a multiple of 16 bytes: its kernels
+    -- move less at a time. Otherwise 1.
+    unaligned_factor,
     -- Whether it is a softmax of rows of more than 1,024 elements: no warp can hold one.
     is_wide,
     -- [B] Read and written for a row, if one block of threads does all of it: softmax, layer
@@ -54,12 +57,13 @@ counted AS (
         max(ranks_per_node) AS node_ranks,
         coalesce(sum(network_bytes), 0) AS network_bytes,
         coalesce(max(network_steps), 0) AS network_steps,
-        coalesce(
-            bool_or(family = 'gemm' AND unit = 'half' AND dtype LIKE '%16' AND (
-                n > 1 AND n % 8 > 0 OR k > 1 AND k % 8 > 0
-            )),
-            false
-        ) AS is_unaligned,
+        coalesce(max(batch) FILTER (family = 'gemm'), 0) AS matrices,
+        max(CASE
+            WHEN family <> 'gemm' OR vector_elements IS NULL THEN 1
+            WHEN n > 1 AND n % 2 > 0 OR k > 1 AND k % 2 > 0 THEN 2
+            WHEN n > 1 AND n % vector_elements > 0 OR k > 1 AND k % vector_elements > 0 THEN 1.4
+            ELSE 1
+        END) AS unaligned_factor,
         coalesce(bool_or(family = 'softmax' AND width > 1024), false) AS is_wide,
         coalesce(max(TRY((read_bytes + written_bytes) / rows)) FILTER (
             family = 'softmax' OR regexp_matches(op, '^(layer|rms)_norm')
@@ -68,7 +72,15 @@ counted AS (
             regexp_full_match(op, 'a?(max|min)|arg(max|min)')
         ), 0) AS searched_bytes,
         bool_and(is_exact) AS is_exact
-    FROM prediction.op_problem
+    FROM (
+        SELECT
+            *,
+            -- In 16 bytes.
+            CASE
+                WHEN unit = 'half' AND dtype LIKE '%16' THEN 8 WHEN dtype = 'float32' THEN 4
+            END AS vector_elements
+        FROM prediction.op_problem
+    )
     GROUP BY ALL
 )
 
@@ -85,7 +97,8 @@ SELECT
     greatest(log2(coalesce(node_ranks, 1)), 1),
     network_bytes::BIGINT,
     network_steps,
-    is_unaligned,
+    matrices::BIGINT,
+    unaligned_factor::DOUBLE,
     is_wide,
     greatest(row_bytes, searched_bytes)::BIGINT,
     is_exact

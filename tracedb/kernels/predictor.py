@@ -30,6 +30,7 @@ from .features import features_of
 from .residual import FORESTS, LEAST_ROWS, MIXES, fit_forests, mixed
 from .roofline import Roofline, fit_roofline
 from .scores import Scores, scores_of
+from .usual import unaligned_factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,6 +66,9 @@ _REACHES = (0.35, 1.0, 3.0, 10.0)
 last, shapes ten times as large keep 80 %, for GPUs whose rooflines miss all large ones
 by the same."""
 _USUAL_REACH = 1.0
+_UNALIGNED = "log_unaligned"
+"""How many times as long rows without whole 16 bytes take, as a logarithm; files of
+earlier versions do not say what was measured of them."""
 
 
 @dataclass(frozen=True)
@@ -154,13 +158,19 @@ def fit_core(
         {},
         names,
         (low, high),
-        {n: (float(v.min()), float(v.max())) for n, v in rows.logs.items()},
+        {n: (float(v.min()), float(v.max())) for n, v in _ranged(rows).items()},
         codes if rows.family.group and len(codes) * _GRID <= len(rows) else codes[:0],
     )
     if isinstance(base, CollectiveTable) or len(rows) < LEAST_ROWS:
         return core
     forests = fit_forests(core.features(rows).T, residual, kinds, is_trial=is_trial)
     return replace(core, forests=forests)
+
+
+def _ranged(rows: Rows) -> dict[str, Floats]:
+    if rows.family.name != "gemm":
+        return rows.logs
+    return rows.logs | {_UNALIGNED: np.log(unaligned_factor(rows))}
 
 
 def _features(
@@ -258,8 +268,13 @@ class Predictor:
     def predict(self, rows: Rows) -> Predicted:
         """Predict each row, with its band."""
         trial = _trial(self.core, rows)
-        distance = self.core.distance(rows, trial.away)
         ns = trial.predicted_ns(self.mix, self.reach)
+        # Of rows less aligned than all that were measured, a forest knows nothing.
+        _, most = self.core.range.get(_UNALIGNED, (0, np.inf))
+        factor = np.maximum(unaligned_factor(rows) / np.exp(most), 1)
+        ns = ns * factor
+        trial = replace(trial, away=np.maximum(trial.away, np.log(factor)))
+        distance = self.core.distance(rows, trial.away)
         low, high = np.empty(len(rows)), np.empty(len(rows))
         for name in DISTANCES:
             here = distance == name

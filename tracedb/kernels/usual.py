@@ -1,7 +1,8 @@
 """The roofline that serves where no model does, as `prediction.kernel_roofline` has it.
 
 What families usually reach of the peaks is in `prediction.kernel_efficiency`. Kernels'
-names tell the relation more than shapes do: which elements are moved 16 bytes at once.
+names tell the relation more than shapes do: which elements are moved 16 bytes at once,
+and whether rows of TF32 have to be aligned.
 Nor have rows a vendor, by which wide softmax and copies differ.
 """
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
 _OTHER = "other"
 _PINNED = "pinned"
-_UNALIGNED = 1.5
-"""How many times as long products in half precision with unaligned rows take."""
-_ALIGNED = 8
-"""Elements of half precision in 16 bytes."""
+_UNALIGNED, _ODD = 1.4, 2.0
+"""How many times as long products with rows of no whole 16 bytes take on matrix units,
+and those with rows of an odd number of elements."""
+_VECTOR_BYTES = 16
 _HALF_BYTES = 2
+_MATRIX_CLOCKS = 6_200
+"""What each matrix of a batch takes of a multiprocessor at least."""
 _BLOCK_BYTES_PER_NS = 12.6
 """What a block of threads moves at most, on any GPU."""
 _SHARED_WIDTH = 131_072
@@ -45,9 +48,10 @@ def usual_ns(rows: Rows) -> Floats:
     in_cache = np.minimum(work.bytes, work.l2_bytes)
     traffic = 1e9 * (in_cache / cache_speed + (work.bytes - in_cache) / memory)
     compute = work.compute_ns / own["compute_share"]
-    longest = np.maximum(traffic, compute) * _unaligned(rows)
+    longest = np.maximum(traffic, compute) * unaligned_factor(rows)
     longest = np.maximum(longest, _network_ns(rows))
     longest = np.maximum(longest, _block_ns(rows))
+    longest = np.maximum(longest, _matrix_ns(rows))
     if own["elements_per_clock"] is not None:
         longest = np.maximum(longest, _element_ns(rows, own["elements_per_clock"]))
     fixed = own["floors"] * work.floor_ns * _steps(rows) + _latency_ns(rows)
@@ -76,15 +80,26 @@ def _element_ns(rows: Rows, elements_per_clock: float) -> Floats:
     return found
 
 
-def _unaligned(rows: Rows) -> Floats:
-    """By how much longer products take whose rows have no whole 16 bytes."""
+def unaligned_factor(rows: Rows) -> Floats:
+    """How many times as long products take whose rows have no whole 16 bytes."""
     found = np.ones(len(rows))
     if rows.family.name == "gemm":
-        sizes = (rows.shapes["n"], rows.shapes["k"])
-        odd = [(size > 1) & (size % _ALIGNED > 0) for size in sizes]
-        found[(odd[0] | odd[1]) & (rows.shapes.element_bytes == _HALF_BYTES)] = (
-            _UNALIGNED
-        )
+        element_bytes = rows.shapes.element_bytes
+        for size in (rows.shapes["n"], rows.shapes["k"]):
+            is_short = (size > 1) & (size * element_bytes % _VECTOR_BYTES > 0)
+            factor = np.where(size % 2 > 0, _ODD, _UNALIGNED)
+            found = np.where(is_short, np.maximum(found, factor), found)
+        found[element_bytes != _HALF_BYTES] = 1
+    return found
+
+
+def _matrix_ns(rows: Rows) -> Floats:
+    """[ns] Matrices of a batch, each of which takes a block of threads."""
+    if rows.family.name != "gemm":
+        return np.zeros(len(rows))
+    figures = rows.figures
+    each = 1e9 * _MATRIX_CLOCKS / figures["clocks_per_second"]
+    found: Floats = each * np.maximum(rows.shapes["batch"] / figures["sm_count"] - 1, 0)
     return found
 
 

@@ -17,7 +17,7 @@ from pipelined_job import MICROBATCHES, RANKS
 import tracedb
 from tracedb.cli.estimate import lines
 from tracedb.errors import EstimateError
-from tracedb.from_code.clock import Course
+from tracedb.from_code.clock import Course, Entry
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.host_times import HostTimes
 from tracedb.from_code.job import Job
@@ -137,11 +137,11 @@ def test_ops_and_messages_match_real_ranks(
 def without_host(course: Course) -> Course:
     """The same course on a host, and between kernels, that takes no time."""
 
-    def kept(kind: str, first: int) -> int:
-        return 0 if kind in {"host", "call", "wait"} else first
+    def kept(entry: Entry) -> Entry:
+        of_host = entry.kind in {"host", "call", "wait", "reach"}
+        return entry._replace(first=0 if of_host else entry.first, second=0)
 
-    steps = [[(kind, kept(kind, n), 0) for kind, n, _ in of] for of in course.steps]
-    return Course(tuple(map(tuple, steps)))
+    return Course(tuple(tuple(map(kept, of)) for of in course.steps))
 
 
 def solved(recording: JobRecording, time: Callable[[str, int], int]) -> Solved:
@@ -315,7 +315,8 @@ def call(kind: str, sender: int, receiver: int, batch: int | None = None) -> Cal
 
 def test_kernels_that_wait_for_one_another_are_refused() -> None:
     """Two ranks that send first, on the one stream that they share, never finish."""
-    course = Course(((("communicate", 5, 0), ("communicate", 5, 0), ("drain", 0, 0)),))
+    sent = Entry("communicate", 5)
+    course = Course(((sent, sent, Entry("drain")),))
     calls = [
         [call("send", me, other), call("recv", other, me)]
         for me, other in ((0, 1), (1, 0))
@@ -326,7 +327,8 @@ def test_kernels_that_wait_for_one_another_are_refused() -> None:
 
 def test_a_batch_cannot_wait_for_itself() -> None:
     """The same messages as batches run together."""
-    course = Course(((("communicate", 5, 0), ("communicate", 5, 0), ("drain", 0, 0)),))
+    sent = Entry("communicate", 5)
+    course = Course(((sent, sent, Entry("drain")),))
     calls = [
         [call("send", me, other, 1), call("recv", other, me, 1)]
         for me, other in ((0, 1), (1, 0))

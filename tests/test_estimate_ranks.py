@@ -343,7 +343,7 @@ def test_readers_wait_for_an_async_collective(tmp_path: Path) -> None:
         "distributed.all_reduce(given, async_op=True); made + 1; given[:3]; given * 2"
     )
     with recorded(tmp_path, CALLS.format(calls=calls)) as step:
-        waiting = [op.name for op in step.fake.ops.values() if op.awaits is not None]
+        waiting = [op.name for op in step.fake.ops.values() if op.awaits]
     assert waiting == ["aten::mul"]
 
 

@@ -91,10 +91,11 @@ def recorded(folder: Path, **said: str) -> Recording:
 
 
 def ops(recording: Recording) -> list[tuple[object, ...]]:
-    """Dispatched ops, and their devices."""
+    """Dispatched ops, and their devices, without calls that order streams."""
     return [
         (op.name, op.arguments, op.is_on_gpu, op.transfer)
         for op in recording.fake.ops.values()
+        if op.ordering is None
     ]
 
 
@@ -114,11 +115,21 @@ def test_cuda_calls_without_gpu_time(beside: str, tmp_path: Path) -> None:
     assert ops(recorded(tmp_path, after=BESIDE[beside])) == ops(usual)
 
 
-def test_event_synchronize_waits_for_the_gpu(tmp_path: Path) -> None:
-    """The host waits for an event as for the device."""
-    waiting = recorded(tmp_path, after="torch.cuda.Event().synchronize()")
-    kinds = [node.kind for node in waiting.nodes]
-    assert kinds.count("synchronize") == 1
+@pytest.mark.parametrize(
+    ("after", "waiters"),
+    [
+        ("e = torch.cuda.Event(); e.record(); e.synchronize()", ["", "host"]),
+        ("torch.cuda.Event().synchronize()", []),
+        ("torch.cuda.current_stream().synchronize()", ["host for stream"]),
+    ],
+)
+def test_the_host_waits_for_events_and_streams(
+    after: str, waiters: list[str], tmp_path: Path
+) -> None:
+    """As CUDA does: an event that was never recorded is not waited for."""
+    waiting = recorded(tmp_path, after=after)
+    orders = [op.ordering for op in waiting.fake.ops.values()]
+    assert [order.waiter for order in orders if order is not None] == waiters
 
 
 def test_ranges_of_nvtx_are_annotations(tmp_path: Path) -> None:

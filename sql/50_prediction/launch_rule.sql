@@ -23,7 +23,8 @@ FROM (VALUES
     (
         2,
         'detach|alias|view|_unsafe_view|_reshape_alias|expand|t|transpose|permute|slice'
-        || '|select|squeeze|unsqueeze|as_strided|split.*|unbind.*|chunk|narrow|diagonal|record_stream', []
+        || '|select|squeeze|unsqueeze|as_strided|(unsafe_)?split(_with_sizes)?|unbind|(unsafe_)?chunk'
+        || '|narrow|diagonal|record_stream', []
     ),
     (3, 'convolution_backward', ['conv_dgrad', 'conv_wgrad']),
     (4, '.*convolution.*', ['conv_fprop']),

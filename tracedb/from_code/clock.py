@@ -2,105 +2,158 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+DEFAULT_STREAM = 0
 STREAM_GAP_NS = 1_000
 """[ns] The gap between kernels that run back to back on a stream."""
 
 
+class Entry(NamedTuple):
+    """A log entry: its kind, its two numbers, and the streams concerned.
+
+    `stream` computes, or is the one that waits; `channel` communicates.
+    """
+
+    kind: str
+    first: int = 0
+    second: int = 0
+    stream: int = DEFAULT_STREAM
+    channel: int = 0
+
+
 @dataclass
 class Clock:
-    """The clocks of the host and of two streams: one computes, one communicates.
+    """The clocks of the host, of streams that compute, and of those that communicate.
 
     Everything is logged in `log`, so that `replay` can repeat it with other times.
     """
 
     now: int = 1_000_000
-    stream_free: int = 0
+    streams: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """[ns] When each computing stream has done what is known."""
+    channels: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """[ns] The same of each stream of communication."""
     communication_ends: list[int] = field(default_factory=list)
-    log: list[tuple[str, int, int]] = field(default_factory=list)
+    """[ns] The ends of communication, in the order of the calls."""
+    events: list[int] = field(default_factory=list)
+    """[ns] When each recorded event is reached, in the order of the calls."""
+    log: list[Entry] = field(default_factory=list)
 
     def host(self, duration: int) -> None:
         """Advance the host by CPU work, whose time depends on how fast the host is."""
         self.now += duration
-        self.log.append(("host", duration, 0))
+        self.log.append(Entry("host", duration))
 
     def call(self, duration: int) -> None:
         """Advance the host by a CUDA call or a change of threads."""
         self.now += duration
-        self.log.append(("call", duration, 0))
+        self.log.append(Entry("call", duration))
 
-    def work(self, duration: int, gap: int = STREAM_GAP_NS) -> tuple[int, int]:
-        """Add work to the computing stream; return when it starts and ends [ns]."""
-        start = max(self.now, self.stream_free + gap)
-        self.stream_free = start + duration
-        self.log.append(("work", duration, gap))
-        return start, self.stream_free
+    def work(
+        self, duration: int, gap: int = STREAM_GAP_NS, stream: int = DEFAULT_STREAM
+    ) -> tuple[int, int]:
+        """Add work to a computing stream; return when it starts and ends [ns]."""
+        start = max(self.now, self.streams[stream] + gap)
+        self.streams[stream] = start + duration
+        self.log.append(Entry("work", duration, gap, stream))
+        return start, start + duration
 
-    def communicate(self, duration: int, gap: int = STREAM_GAP_NS) -> tuple[int, int]:
-        """Add work to the communication stream, after all computing so far."""
-        before = max(self.stream_free, self.communication_free)
+    def communicate(
+        self,
+        duration: int,
+        gap: int = STREAM_GAP_NS,
+        stream: int = DEFAULT_STREAM,
+        channel: int = 0,
+    ) -> tuple[int, int]:
+        """Add work to a stream of communication, after what `stream` has computed."""
+        before = max(self.streams[stream], self.channels[channel])
         start = max(self.now, before + gap)
+        self.channels[channel] = start + duration
         self.communication_ends.append(start + duration)
-        self.log.append(("communicate", duration, gap))
-        return start, self.communication_free
+        self.log.append(Entry("communicate", duration, gap, stream, channel))
+        return start, start + duration
 
-    @property
-    def communication_free(self) -> int:
-        """[ns] When all communication so far is done."""
-        return self.communication_ends[-1] if self.communication_ends else 0
-
-    def join(self, before_last: int = 0) -> None:
-        """Computing waits for all communication but for the last `before_last`."""
+    def join(self, before_last: int = 0, stream: int = DEFAULT_STREAM) -> None:
+        """Let a stream wait for the communication `before_last` before the last."""
         if before_last < len(self.communication_ends):
-            awaited = self.communication_ends[-1 - before_last]
-            self.stream_free = max(self.stream_free, awaited)
-        self.log.append(("join", before_last, 0))
+            self.hold(stream, self.communication_ends[-1 - before_last])
+        self.log.append(Entry("join", before_last, 0, stream))
+
+    def hold(self, stream: int, until: int) -> None:
+        """Let a stream wait until a time [ns]."""
+        self.streams[stream] = max(self.streams[stream], until)
+
+    def record(self, stream: int) -> None:
+        """Record an event on a stream."""
+        self.events.append(self.streams[stream])
+        self.log.append(Entry("record", 0, 0, stream))
+
+    def await_event(self, back: int, stream: int) -> None:
+        """Let a stream wait for the event `back` before the last one."""
+        self.hold(stream, self._event(back))
+        self.log.append(Entry("await", back, 0, stream))
+
+    def _event(self, back: int) -> int:
+        """[ns] When an event is reached; 0 if it was recorded before all steps."""
+        return self.events[-1 - back] if back < len(self.events) else 0
 
     def drain(self) -> None:
-        """Computing waits for all communication."""
-        self.stream_free = max(
-            self.stream_free, max(self.communication_ends, default=0)
-        )
-        self.log.append(("drain", 0, 0))
+        """Let the default stream wait for all others."""
+        ends = [*self.streams.values(), *self.communication_ends]
+        self.hold(DEFAULT_STREAM, max(ends, default=0))
+        self.log.append(Entry("drain"))
 
-    def wait(self, least: int, delay: int) -> None:
-        """The host waits for the computing stream, and returns `delay` after it."""
-        self.now = max(self.now + least, self.stream_free + delay)
-        self.log.append(("wait", least, delay))
+    def wait(self, least: int, delay: int, stream: int = DEFAULT_STREAM) -> None:
+        """The host waits for a computing stream, and returns `delay` after it."""
+        self.now = max(self.now + least, self.streams[stream] + delay)
+        self.log.append(Entry("wait", least, delay, stream))
+
+    def reach(self, least: int, delay: int, back: int) -> None:
+        """The host waits for the event `back` before the last one."""
+        self.now = max(self.now + least, self._event(back) + delay)
+        self.log.append(Entry("reach", least, delay, back))
 
     def replay(self, log: Sequence[Entry], durations: Sequence[int]) -> int:
         """Repeat a log with other durations of GPU work; return the end [ns]."""
-        number = 0
-        for kind, first, second in log:
-            if kind == "work":
-                self.work(durations[number], second)
-                number += 1
-            elif kind == "wait":
-                self.wait(first, second)
-            elif kind == "communicate":
-                self.communicate(durations[number], second)
-                number += 1
-            elif kind == "join":
-                self.join(first)
-            elif kind == "drain":
-                self.drain()
+        works = iter(durations)
+        for entry in log:
+            if entry.kind == "work":
+                self.work(next(works), entry.second, entry.stream)
+            elif entry.kind == "communicate":
+                _, gap, stream, channel = entry[1:]
+                self.communicate(next(works), gap, stream, channel)
+            elif entry.kind == "join":
+                self.join(entry.first, entry.stream)
             else:
-                self.now += first
+                self.repeat(entry)
         return self.done
+
+    def repeat(self, entry: Entry) -> None:
+        """Repeat what is neither GPU work nor a wait for communication."""
+        kind, first, second, stream, _ = entry
+        if kind == "record":
+            self.record(stream)
+        elif kind == "await":
+            self.await_event(first, stream)
+        elif kind == "wait":
+            self.wait(first, second, stream)
+        elif kind == "reach":
+            self.reach(first, second, stream)
+        elif kind == "drain":
+            self.drain()
+        else:
+            self.now += first
 
     @property
     def done(self) -> int:
-        """[ns] When the host and both streams are done."""
-        return max(self.now, self.stream_free, self.communication_free)
-
-
-Entry = tuple[str, int, int]
-"""A log entry: its kind and its two numbers."""
+        """[ns] When the host and all streams are done."""
+        return max(self.now, *self.streams.values(), *self.channels.values(), 0)
 
 
 @dataclass(frozen=True)
@@ -129,13 +182,13 @@ class Course:
 def _joined(step: Sequence[Entry], factor: float) -> Iterator[Entry]:
     """A step with the host times between two GPU entries merged into one."""
     busy = 0
-    for kind, first, second in step:
-        if kind == "host":
-            busy += int(factor * first)
-        elif kind == "call":
-            busy += first
+    for entry in step:
+        if entry.kind == "host":
+            busy += int(factor * entry.first)
+        elif entry.kind == "call":
+            busy += entry.first
         else:
-            yield "call", busy, 0
+            yield Entry("call", busy)
             busy = 0
-            yield kind, first, second
-    yield "call", busy, 0
+            yield entry
+    yield Entry("call", busy)

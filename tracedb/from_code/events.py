@@ -24,7 +24,13 @@ class Machine(NamedTuple):
 
 PROCESS = 1
 MAIN, AUTOGRAD = 1, 2
-STREAM, COLLECTIVES = 7, 20
+STREAM, COLLECTIVES, SIDE = 7, 20, 100
+"""Streams: the default one, the first of those that communicate, and of others."""
+
+
+def stream_number(stream: int) -> int:
+    """The number by which a stream of the code is shown."""
+    return SIDE + stream if stream else STREAM
 
 
 def on_host(  # noqa: PLR0913, PLR0917 (the fields of an event)
@@ -43,20 +49,39 @@ def on_host(  # noqa: PLR0913, PLR0917 (the fields of an event)
 
 
 def on_gpu(
-    work: Work,
-    begin: int,
-    end: int,
-    given: dict[str, Any],
-    communicating: int = COLLECTIVES,
+    work: Work, begin: int, end: int, given: dict[str, Any], stream: int = STREAM
 ) -> dict[str, Any]:
     """An event on a stream, from `begin` to `end` [ns]."""
-    stream = communicating if work.kind == "collective" else STREAM
     given = {**given, "device": 0, "context": 1, "stream": stream}
     cat = "kernel"
     if work.kind == "memcpy":
         cat, given["bytes"] = "gpu_memcpy", work.moved_bytes
     return {
         "ph": "X", "cat": cat, "name": work.name, "pid": 0, "tid": stream,
+        "ts": begin / 1e3, "dur": (end - begin) / 1e3, "args": given,
+    }  # fmt: skip
+
+
+def awaited(  # noqa: PLR0913, PLR0917 (the fields of an event)
+    kind: str,
+    begin: int,
+    end: int,
+    correlation: int,
+    stream: int,
+    record: tuple[int, int] | None = None,
+) -> dict[str, Any]:
+    """What the profiler records of a wait, if asked to (`cuda_sync`).
+
+    `record` is the stream and the correlation of the call that recorded the event.
+    """
+    given: dict[str, Any] = {
+        "cuda_sync_kind": kind, "stream": stream, "correlation": correlation,
+        "device": 0, "context": 1,
+    }  # fmt: skip
+    if record is not None:
+        given["wait_on_stream"], given["wait_on_cuda_event_record_corr_id"] = record
+    return {
+        "ph": "X", "cat": "cuda_sync", "name": kind, "pid": 0, "tid": stream,
         "ts": begin / 1e3, "dur": (end - begin) / 1e3, "args": given,
     }  # fmt: skip
 

@@ -1,12 +1,13 @@
 """Fake streams, events and NVTX ranges, with the interface of `torch.cuda`.
 
-All work is laid out on one stream in launch order, so waiting for another stream does
-nothing.
+The recorder is told which stream each op is launched on, and which events streams and
+the host wait for.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from torch.profiler import record_function
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import torch
+
+    from tracedb.from_code.recorder import Recorder
 
 
 def synchronize(*_: object, **__: object) -> None:
@@ -36,10 +39,24 @@ class Event:
 
     def __init__(self, *_: object, **__: object) -> None:
         """Ignore the flags."""
+        self._number: int | None = None
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Record it on a stream, by default the current one."""
+        for recorder in _recorders[-1:]:
+            self._number = recorder.record_event((stream or _current()).stream_id)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Let a stream, by default the current one, wait for it if it was recorded."""
+        for recorder in _recorders[-1:]:
+            if self._number is not None:
+                recorder.wait_event(self._number, (stream or _current()).stream_id)
 
     def synchronize(self) -> None:
-        """Let the host wait for it."""
-        synchronize()
+        """Let the host wait for it if it was recorded."""
+        for recorder in _recorders[-1:]:
+            if self._number is not None:
+                recorder.reach_event(self._number)
 
     def query(self) -> bool:
         """True: as if the event had been reached."""
@@ -49,19 +66,16 @@ class Event:
         """[ms] Unknown without a real run."""
         return Unknown()
 
-    record = wait = nothing
-
 
 class Stream:
-    """A CUDA stream."""
+    """A CUDA stream. The default one has number 0."""
 
-    cuda_stream = stream_id = device_index = priority = 0
-    is_aside = True
-    """Whether it is a side stream, which the code created."""
+    device_index = priority = 0
 
     def __init__(self, device: Any = None, **_: object) -> None:  # noqa: ANN401 (as PyTorch has it)
-        """Take its device."""
+        """Take its device, and the next number."""
         self.device = device
+        self.stream_id = self.cuda_stream = next(_numbers)
 
     def __enter__(self) -> Stream:  # noqa: PYI034 (there is but one class)
         """Make it the current stream."""
@@ -74,7 +88,8 @@ class Stream:
 
     def synchronize(self) -> None:
         """Let the host wait for it."""
-        synchronize()
+        for recorder in _recorders[-1:]:
+            recorder.reach_stream(self.stream_id)
 
     def query(self) -> bool:
         """True: as if all its work were done."""
@@ -85,25 +100,50 @@ class Stream:
         return False
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Return the event, or a new one."""
-        return event or Event()
+        """Record an event, by default a new one, and return it."""
+        event = event or Event()
+        event.record(self)
+        return event
 
-    wait_stream = wait_event = nothing
+    def wait_event(self, event: Event) -> None:
+        """Let it wait for an event."""
+        event.wait(self)
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Let it wait for what was launched on another stream."""
+        stream.record_event().wait(self)
 
 
-class _Default(Stream):
-    """The default stream."""
-
-    is_aside = False
-
-
+_numbers = count()
+_DEFAULT = Stream()
 _entered: list[Stream] = []
 """The current streams that the code has entered, innermost last."""
+_recorders: list[Recorder] = []
+"""What records the calls; the last one is in use."""
 
 
-def is_aside() -> bool:
-    """Whether the code is launching on a side stream."""
-    return bool(_entered) and _entered[-1].is_aside
+@contextmanager
+def told(recorder: Recorder) -> Iterator[None]:
+    """Tell a recorder what streams and events do within the block."""
+    _recorders.append(recorder)
+    try:
+        yield
+    finally:
+        _recorders.remove(recorder)
+
+
+def end() -> None:
+    """Return to the default stream."""
+    _entered.clear()
+
+
+def _current(*_: object) -> Stream:
+    return _entered[-1] if _entered else _DEFAULT
+
+
+def current() -> int:
+    """The number of the stream that code launches on."""
+    return _current().stream_id
 
 
 def stream(chosen: Stream | None) -> Any:  # noqa: ANN401 (a context)
@@ -111,12 +151,13 @@ def stream(chosen: Stream | None) -> Any:  # noqa: ANN401 (a context)
     return chosen or nullcontext()
 
 
-def _current(*_: object) -> Stream:
-    return _entered[-1] if _entered else _Default()
+def _set(chosen: Stream) -> None:
+    """Launch on a stream from now on."""
+    _entered[-1:] = [chosen]
 
 
 def _default(*_: object) -> Stream:
-    return _Default()
+    return _DEFAULT
 
 
 STREAMS = {
@@ -125,7 +166,7 @@ STREAMS = {
     "StreamContext": stream,
     "Event": Event,
     "stream": stream,
-    "set_stream": nothing,
+    "set_stream": _set,
     "current_stream": _current,
     "default_stream": _default,
     "synchronize": synchronize,

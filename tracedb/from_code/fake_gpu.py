@@ -20,7 +20,7 @@ from torch.utils import _foreach_utils
 
 from tracedb.from_code import place
 from tracedb.from_code.changed import changed
-from tracedb.from_code.fake_cuda import STREAMS, Nvtx, nothing
+from tracedb.from_code.fake_cuda import STREAMS, Nvtx, nothing, told
 from tracedb.from_code.fake_mesh import really
 from tracedb.from_code.unknown import Unknown, refuse
 
@@ -425,6 +425,7 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
         return found
 
     with ExitStack() as stack:
+        stack.enter_context(told(recorder))
         stack.enter_context(changed(torch.cuda, _answers(gpu, name, count, recorder)))
         stack.enter_context(changed(torch.cuda.nvtx, Nvtx().functions))
         accelerator = _accelerator(gpu, count)

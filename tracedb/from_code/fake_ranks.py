@@ -20,7 +20,7 @@ from torch.distributed import device_mesh, distributed_c10d
 from torch.profiler import record_function
 
 from tracedb.errors import EstimateError
-from tracedb.from_code import fake_cuda, place
+from tracedb.from_code import place
 from tracedb.from_code.changed import changed
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.data_parallel import Averaging, in_later_steps
@@ -245,17 +245,9 @@ class _Work(distributed.Work):
         self._future.set_result(list(results))
 
     def wait(self, *_: object, **__: object) -> bool:
-        """Record that later ops wait for it, if it runs on the GPU.
-
-        On a side stream nothing is recorded: only ops that use its results wait. Of a
-        send or a receive it is recorded there, too.
-        """
-        if self._number is None:
-            return True
-        if self._is_between_two:
-            self._recorder.wait(self._number, is_between_two=True)
-        elif not fake_cuda.is_aside():
-            self._recorder.wait(self._number)
+        """Record that the current stream waits for it, if it runs on the GPU."""
+        if self._number is not None:
+            self._recorder.wait(self._number, is_between_two=self._is_between_two)
         return True
 
     def get_future(self) -> torch.futures.Future[Any]:

@@ -24,7 +24,8 @@ from torch.optim import Optimizer, optimizer
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from tracedb.errors import EstimateError, TracedbError
-from tracedb.from_code import place
+from tracedb.from_code import fake_cuda, place
+from tracedb.from_code.clock import DEFAULT_STREAM
 from tracedb.from_code.fake_cpu import FakeCpu, absent
 from tracedb.from_code.fake_gpu import FakeGpu, present
 from tracedb.from_code.fake_ranks import FakeRanks
@@ -35,7 +36,7 @@ from tracedb.from_code.recorder import Recorder, tensors_of
 from tracedb.from_code.sparse import dense_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
 
@@ -108,6 +109,7 @@ class FakeRun:
     def end(self) -> None:
         """Destroy what the code has left open."""
         self._ranks.end()
+        fake_cuda.end()
 
     @property
     def job(self) -> Job:
@@ -137,6 +139,7 @@ class FakeRun:
             begin = self._recorder.ledger.now
             events = self._profiled(call)
         ops = {n: op for n, op in self._recorder.ops.items() if n > begin}
+        _number_streams(ops.values())
         return FakeStep(
             events,
             ops,
@@ -164,6 +167,13 @@ class FakeRun:
             profiler.export_chrome_trace(str(file))
             events = json.loads(file.read_text())["traceEvents"]
         return [event for event in events if event.get("ph") == "X"]
+
+
+def _number_streams(ops: Iterable[Dispatched]) -> None:
+    """Number side streams in the order of their use, as in any other run."""
+    numbers = {DEFAULT_STREAM: DEFAULT_STREAM}
+    for op in ops:
+        op.stream = numbers.setdefault(op.stream, len(numbers))
 
 
 @contextmanager

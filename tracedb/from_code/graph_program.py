@@ -183,7 +183,7 @@ class Reader:
         node.dispatched = self._dispatched(given)
         if not self.is_of_gpu:
             on_gpu.note_bags(node.dispatched)
-        node.dispatched.awaits = 0 if self._awaits(given) else None
+        node.dispatched.awaits = (0,) if self._awaits(given) else ()
         is_on_gpu = node.dispatched.is_on_gpu
         node.name = node.dispatched.name
         self.memory.op(

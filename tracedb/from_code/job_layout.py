@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tracedb.from_code.clock import Clock, Course
-from tracedb.from_code.events import COLLECTIVES, Machine, trace_text
-from tracedb.from_code.joint import Key, Solved, solve
+from tracedb.from_code.events import Machine, trace_text
+from tracedb.from_code.joint import Solved, solve
 from tracedb.from_code.layout import STEPS, busy_ns, last_step
 from tracedb.from_code.timeline import Timeline
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from tracedb.from_code.host_times import HostTimes
     from tracedb.from_code.job_run import RankRecording
-    from tracedb.from_code.joint import Call
     from tracedb.from_code.memory import Memory
     from tracedb.from_code.pricing import Device, KernelTime
 
@@ -44,24 +43,11 @@ class _Known(Clock):
         super().__init__()
         self._spans = spans
 
-    def communicate(self, duration: int, gap: int = 0) -> tuple[int, int]:
+    def communicate(self, *_: int) -> tuple[int, int]:
         """Add the next known work."""
-        del duration, gap
         start, end = next(self._spans)
         self.communication_ends.append(end)
         return start, end
-
-
-class _Streams:
-    """Numbers the streams of communication in the order of their use."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Key, int] = {}
-
-    def __call__(self, call: Call) -> int:
-        """The number of the stream on which a call is shown."""
-        known = self._numbers
-        return known.setdefault(call.shown_stream, COLLECTIVES + len(known))
 
 
 @dataclass(frozen=True)
@@ -103,9 +89,7 @@ class JobLayout:
 
     def _laid(self, rank: int, clock: Clock) -> Timeline:
         works = self.work[rank]
-        timeline = Timeline(
-            self.host, lambda n: works[n].expected, clock=clock, stream=_Streams()
-        )
+        timeline = Timeline(self.host, lambda n: works[n].expected, clock=clock)
         for number in range(STEPS):
             timeline.step(self.ranks[rank].root, number)
         return timeline

@@ -178,23 +178,23 @@ class _Job:
         clock, called = rank.clock, iter(calls)
         for step in course.steps:
             works = iter(durations)
-            for kind, first, second in step:
+            for entry in step:
+                kind, first, gap, stream, _ = entry
                 if kind == "communicate":
-                    ready = max(clock.now, clock.stream_free + second)
-                    self._post(rank, next(called), ready, second, next(works))
+                    ready = max(clock.now, clock.streams[stream] + gap)
+                    self._post(rank, next(called), ready, gap, next(works))
                 elif kind == "work":
-                    clock.work(next(works), second)
+                    clock.work(next(works), gap, stream)
                 elif kind == "join":
                     for part in rank.parts[len(rank.parts) - 1 - first :][:1]:
-                        yield from _reach(clock, part)
+                        yield from _reach(clock, part, stream)
                 elif kind == "drain":
+                    clock.drain()
                     for part in rank.parts:
-                        yield from _reach(clock, part)
-                elif kind == "wait":
-                    clock.wait(first, second)
+                        yield from _reach(clock, part, stream)
                 else:
-                    clock.now += first
-            done = max(clock.now, clock.stream_free)
+                    clock.repeat(entry)
+            done = clock.done
             rank.marks.append((done, len(rank.parts)))
 
     def _post(
@@ -246,11 +246,11 @@ class _Job:
             raise EstimateError("the ranks wait for one another forever")
 
 
-def _reach(clock: Clock, part: _Part) -> Iterator[bool]:
-    """Let computing wait for a part; yield while its end is not known."""
+def _reach(clock: Clock, part: _Part, stream: int) -> Iterator[bool]:
+    """Let a stream wait for a part; yield while its end is not known."""
     while part.end is None:
         yield True
-    clock.stream_free = max(clock.stream_free, part.end)
+    clock.hold(stream, part.end)
 
 
 def _ended(kernel: _Kernel) -> bool:

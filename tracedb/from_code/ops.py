@@ -37,6 +37,20 @@ Argument = Shape | list[Shape] | str
 """A tensor, a list of tensors, or any other value as text."""
 
 
+@dataclass(frozen=True)
+class Ordering:
+    """A call that orders streams: it records an event, or waits for one.
+
+    `waiter` is "" for the record of an event, "stream" where the stream of the call
+    waits for an event, "host" where the host does, and "host for stream" where it waits
+    for all work of that stream. `back` counts the events recorded after the one that is
+    awaited.
+    """
+
+    waiter: str
+    back: int = 0
+
+
 @dataclass
 class Dispatched:
     """An op as PyTorch dispatched it; `line` is that of the user's code."""
@@ -51,8 +65,12 @@ class Dispatched:
     line: str = ""
     called: Message | None = None
     """The collective that it calls, if any."""
-    awaits: int | None = None
-    """If it waits for a collective: how many were called after that one."""
+    awaits: tuple[int, ...] = ()
+    """For each collective that it waits for: how many were called after that one."""
+    stream: int = 0
+    """The stream that it is launched on: 0 is the default one."""
+    ordering: Ordering | None = None
+    """How it orders streams, if that is all it does."""
     counted_as: tuple[str, tuple[Argument, ...]] | None = None
     """An op and arguments with as much work, if its own do not say how much it has."""
     sorts: tuple[int, int] | None = None

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from tracedb import catalog, estimates
 from tracedb.duck import scalar
 from tracedb.errors import EstimateError
-from tracedb.from_code.events import MAIN, Machine, on_gpu, on_host, shapes, trace_text
+from tracedb.from_code.events import (
+    COLLECTIVES,
+    MAIN,
+    STREAM,
+    Machine,
+    on_gpu,
+    on_host,
+    shapes,
+    trace_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -204,7 +213,8 @@ def one_of_each(
             )
             now += _EVENT_NS
             given |= node.message
-            events.append(on_gpu(work, now, now + _EVENT_NS, given))
+            stream = COLLECTIVES if work.kind == "collective" else STREAM
+            events.append(on_gpu(work, now, now + _EVENT_NS, given, stream))
         now += _EVENT_NS
         given = {"External id": identifier, **shapes(arguments), **node.message}
         events.append(on_host("cpu_op", name, begin, now, MAIN, given))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tracedb.from_code.launches import Launching, LaunchTable, Work
-    from tracedb.from_code.ops import Dispatched
+    from tracedb.from_code.ops import Dispatched, Ordering
 
 BACKWARD = "autograd::engine::evaluate_function: "
 """Prefix of ops that autograd executes, on a thread of its own in traces."""
@@ -45,6 +45,11 @@ class Node:
     def message(self) -> dict[str, Any]:
         """What the profiler records with a collective's call and kernel."""
         return self.dispatched.message if self.dispatched else {}
+
+    @property
+    def ordering(self) -> Ordering | None:
+        """How it orders streams, if that is all it does."""
+        return self.dispatched.ordering if self.dispatched else None
 
     @property
     def work(self) -> tuple[Work, ...]:

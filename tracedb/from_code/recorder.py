@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from tracedb.from_code import collectives, composed, fake_cuda, place
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.memory import Holding, Ledger
-from tracedb.from_code.ops import MARK, Argument, Dispatched, Shape
+from tracedb.from_code.ops import MARK, Argument, Dispatched, Ordering, Shape
 from tracedb.from_code.sparse import Sparse, dense_parts
 from tracedb.from_code.unknown import refuse
 
@@ -143,7 +143,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.has_gpu = has_gpu
         self.is_running = False
         self._twins: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
-        self._sent = 0
+        self._recorded = 0
+        self._channels: list[str] = []
+        """The groups of the collectives so far, in the order of the calls."""
         self._arriving: dict[int, tuple[Holding, int]] = {}
 
     def __torch_dispatch__(
@@ -218,30 +220,59 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         op = Dispatched(
             collectives.NAME, [inputs] if inputs else [], results,
             is_on_gpu=is_on_gpu, is_view=False, writes=True, line=place.of_caller(),
-            called=message if is_on_gpu else None,
+            called=message if is_on_gpu else None, stream=fake_cuda.current(),
         )  # fmt: skip
         self._called(op)
         if not is_on_gpu:
             return None
-        self._sent += 1
+        self._channels.append(message.group)
+        number = len(self._channels)
         if not message.is_between_two:
             # Writers of its inputs wait, too.
-            self._arriving |= {id(one): (one, self._sent) for one in holdings}
-        return self._sent
+            self._arriving |= {id(one): (one, number) for one in holdings}
+        return number
 
     def wait(self, number: int, *, is_between_two: bool = False) -> None:
-        """Record that later ops wait for the results of a collective.
+        """Record that later ops on this stream wait for the results of a collective.
 
         A send or a receive has a stream of its own, apart from all others.
         """
         op = Dispatched(
             collectives.NAME, [], [], is_on_gpu=True, is_view=False, writes=True,
             line=place.of_caller(), called=Message(collectives.WAIT, None),
-            awaits=self._sent - number,
+            awaits=(self._since(number),), stream=fake_cuda.current(),
         )  # fmt: skip
         self._called(op)
-        if not is_between_two:
+        if not is_between_two and not op.stream:
             self._arrived(number)
+
+    def record_event(self, stream: int) -> int:
+        """Record an event on a stream; return its number."""
+        self._recorded += 1
+        self._order("cudaEventRecord", "", stream)
+        return self._recorded
+
+    def wait_event(self, number: int, stream: int) -> None:
+        """Record that a stream waits for an event."""
+        self._order("cudaStreamWaitEvent", "stream", stream, number)
+
+    def reach_event(self, number: int) -> None:
+        """Record that the host waits for an event."""
+        self._order("cudaEventSynchronize", "host", 0, number)
+
+    def reach_stream(self, stream: int) -> None:
+        """Record that the host waits for a stream."""
+        self._order("cudaStreamSynchronize", "host for stream", stream)
+
+    def _order(
+        self, name: str, waiter: str, stream: int, number: int | None = None
+    ) -> None:
+        back = 0 if number is None else self._recorded - number
+        op = Dispatched(
+            name, [], [], is_on_gpu=False, is_view=False, line=place.of_caller(),
+            stream=stream, ordering=Ordering(waiter, back),
+        )  # fmt: skip
+        self._called(op)
 
     def wait_for(self, tensor: torch.Tensor) -> None:
         """Record that later ops wait for the collective that makes a tensor."""
@@ -277,23 +308,31 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with _RecordFunctionFast(f"{MARK}{self.ledger.now}"):
             pass
 
-    def _awaits(self, func: Any, holdings: list[Holding]) -> int | None:  # noqa: ANN401
-        """If an op is the first to use a collective's results: how many came after it.
+    def _awaits(self, func: Any, holdings: list[Holding]) -> tuple[int, ...]:  # noqa: ANN401
+        """The collectives whose results an op is the first to use.
 
-        Ops on a side stream do not wait.
+        For each, how many came after it. Ops on a side stream wait for events alone.
         """
-        if not self._arriving or fake_cuda.is_aside():
-            return None
+        if not self._arriving or func.is_view or fake_cuda.current():
+            return ()
         known = [self._arriving.get(id(one)) for one in holdings]
-        numbers = [one[1] for one in known if one is not None]
-        if func.is_view or not numbers:
-            return None
-        self._arrived(max(numbers))
-        return self._sent - max(numbers)
+        numbers = sorted({one[1] for one in known if one is not None})
+        for number in numbers:
+            self._arrived(number)
+        return tuple(map(self._since, numbers))
+
+    def _since(self, number: int) -> int:
+        """How many collectives were called after one."""
+        return len(self._channels) - number
 
     def _arrived(self, number: int) -> None:
-        """Mark a collective, and all before it on the stream, as complete."""
-        self._arriving = {k: v for k, v in self._arriving.items() if v[1] > number}
+        """Mark a collective, and all of its group before it, as complete."""
+        group = self._channels[number - 1]
+        self._arriving = {
+            holding: (one, other)
+            for holding, (one, other) in self._arriving.items()
+            if other > number or self._channels[other - 1] != group
+        }
 
     @contextmanager
     def _running(self) -> Iterator[None]:
@@ -376,6 +415,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             writes=bool(schema.is_mutable),
             line=place.of_caller(),
             awaits=self._awaits(func, holdings),
+            stream=fake_cuda.current(),
         )
         for tensor in tensors_of(result):
             self._enter(tensor, schema.name, number, is_on_gpu=is_on_gpu)

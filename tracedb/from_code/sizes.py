@@ -89,7 +89,7 @@ def split_op(op: Dispatched) -> Parts:
     numbers: list[Number] = []
     forms = tuple(_split(value, numbers) for value in (*op.arguments, *op.results))
     where = (op.is_on_gpu, op.is_view, op.transfer, op.writes, op.line)
-    flags = (*where, op.called, op.awaits)
+    flags = (*where, op.called, op.awaits, op.stream, op.ordering)
     return (op.name, len(op.arguments), *flags, *forms), tuple(numbers)
 
 

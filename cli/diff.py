@@ -135,7 +135,8 @@ def _head(found: Difference) -> Iterator[str]:
     """The periods of both sides, and whether the change is significant."""
     (period,) = found["period"].iter_rows(named=True)
     for letter, side in zip("ab", found.sides, strict=True):
-        steps = counted(period[f"{letter}_step_count"], "step")
+        count = period[f"{letter}_step_count"]
+        steps = counted(count, "step" if side.has_steps else "whole trace")
         median = duration(period[f"{letter}_median_ns"])
         yield f"{letter.upper()}  {side}"
         mean = duration(period[f"{letter}_mean_ns"])
@@ -143,7 +144,8 @@ def _head(found: Difference) -> Iterator[str]:
     change = period["change_ns"]
     longer = "longer" if change > 0 else "shorter"
     by = f"{duration(abs(change))} ({share(abs(period['change_share'] or 0))}) {longer}"
-    yield f"Steps of B are {by} on average:"
+    whose = "Steps" if found.sides[0].has_steps else "Traces"
+    yield f"{whose} of B are {by} on average:"
     yield _verdict(period)
 
 

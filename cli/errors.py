@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .interrupt import Interrupt
 
 
+_CLOSED = 141
+"""Exit code if stdout is closed, as of programs that SIGPIPE ends."""
+
+
 class Failure(click.ClickException):
     """An error for click to show: one line, exit code 2."""
 
@@ -57,8 +61,9 @@ def reported(interrupt: Interrupt) -> Iterator[None]:
         if interrupt.happened or isinstance(error, KeyboardInterrupt):
             raise Interrupted("interrupted") from error
         if isinstance(error, BrokenPipeError):
-            # Like other tools, end silently if stdout is closed (`tracedb ... | head`).
-            raise click.exceptions.Exit(1) from error
+            # Like other tools, end silently if stdout is closed (`tracedb ... | head`);
+            # 1 would be a regression that `tracedb check` found.
+            raise click.exceptions.Exit(_CLOSED) from error
         line = _line(error)
         if line is None:
             raise

@@ -41,7 +41,7 @@ _VIEWERS = {
     "--run",
     type=int,
     metavar="N",
-    help="The run (`tracedb sql DB 'FROM raw.run'`). Default: the largest.",
+    help="The run (`tracedb sql DB 'FROM staging.run'`). Default: the largest.",
 )
 @options.method
 @options.scenario

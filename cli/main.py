@@ -122,5 +122,5 @@ def tracedb() -> None:
 
     Answers go to stdout, everything else to stderr. Exit codes: 0 success; 1 a
     regression (check); 2 an error, with one line on stderr; 3 some files were repaired
-    or failed (info, lake); 130 interrupted by Ctrl-C.
+    or failed (info, lake); 130 interrupted by Ctrl-C; 141 stdout was closed early.
     """

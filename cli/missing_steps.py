@@ -55,6 +55,11 @@ _NEEDS = {
 _OF_COLLECTIVES = (
     *("exposed_communication", "straggler", "collective", "collective_kernel"),
 )
+_NO_OPERATIONS = "this database has no table of operations (docs/stragglers.md)"
+_ON_CPU = (
+    "the collectives ran on the CPU, without kernels to time; with several ranks, "
+    "`tracedb ask DB straggler` compares them"
+)
 _OTHER_NEEDS = {
     **dict.fromkeys(
         ("compile_time", "compiled_region"),
@@ -68,14 +73,27 @@ _OTHER_NEEDS = {
     ),
     "embedding_table": "this database has no embedding lookups on a GPU",
     "data_loading": "this database has no DataLoader ranges (staging.data_loading)",
+    "wait": "no call, thread or GPU work is known to have waited for another",
+    "replayed_op": "this database has no launches of CUDA graphs",
+    "rank_slack": "no ranks of one run meet in collectives on GPUs",
+    "collective": _ON_CPU,
+    "collective_kernel": _ON_CPU,
+    "ranking": "`tracedb whatif DB` ranks the candidates",
+    "job": _NO_OPERATIONS,
 }
 """What each question needs to have rows, where no count shows it."""
+_OF_STEPS = {
+    "host_gap": "the threads of the steps have no ops in them to lie between",
+    "host_time": "the threads of the steps have no ops in them",
+    "prediction_band": "a band takes three steps or more of a trace",
+    "step_mark": "the traces have steps: `tracedb ask DB period`",
+}
+"""What questions about steps lack if there are steps."""
 _OF_TRACES = {"idle_cause": "device_time", "idle_share": "device_time"} | {
     "overhead": "host_time"
 }
 """Questions about steps, and the ones that answer the same for traces without steps."""
 _OF_OPERATIONS = ("straggler_slowdown", "straggler_recovery", "interleaved_step")
-_NO_OPERATIONS = "this database has no table of operations (docs/stragglers.md)"
 _ONLY_OPERATIONS = (
     "a table of operations has neither ops nor kernels; use `tracedb summary`, or the "
     f"questions {', '.join(_OF_OPERATIONS)}"
@@ -140,8 +158,9 @@ def _reason(recorded: pl.DataFrame, question: str) -> str:
         return "this database has no collectives"
     if question == "straggler" and recorded.height == 1:
         return "the run has only one rank, so there is nothing to compare"
-    if question in _OTHER_NEEDS:
-        return _OTHER_NEEDS[question]
+    known = _OTHER_NEEDS | (_OF_STEPS if recorded["step_count"].sum() else {})
+    if question in known:
+        return known[question]
     return words if needed and not recorded[needed].sum() else ""
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--run",
     type=int,
     metavar="N",
-    help="The run (`tracedb sql DB 'FROM raw.run'`). Default: the largest.",
+    help="The run (`tracedb sql DB 'FROM staging.run'`). Default: the largest.",
 )
 @click.option(
     "--against",

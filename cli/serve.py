@@ -21,7 +21,7 @@ from .terminal import tell
     "--run",
     type=int,
     metavar="N",
-    help="The run (`tracedb sql DB 'FROM raw.run'`). Default: the largest.",
+    help="The run (`tracedb sql DB 'FROM staging.run'`). Default: the largest.",
 )
 @click.option(
     "--port",

@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from itertools import pairwise
@@ -595,7 +596,7 @@ def test_query_from_stdin(tiny: Path) -> None:
 
 
 def test_a_closed_pipe_is_silent(tiny: Path) -> None:
-    """`tracedb ... | head` ends silently."""
+    """`tracedb ... | head` ends silently, and not as a failed check does."""
     command = [sys.executable, "-Im", "tracedb", "sql", str(tiny), "FROM range(999999)"]
     process = subprocess.Popen(  # noqa: S603 (our own program)
         [*command, "--format", "csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -604,6 +605,7 @@ def test_a_closed_pipe_is_silent(tiny: Path) -> None:
     process.stdout.close()
     _, errors = process.communicate()
     assert errors == b""
+    assert process.returncode == 128 + signal.SIGPIPE
 
 
 # schema, upgrade

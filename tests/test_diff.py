@@ -347,3 +347,46 @@ def test_noise_is_rarely_reported_as_a_change() -> None:
         )
     assert alarms[1, True] == alarms.total() / 2
     assert alarms[2, True] <= 4
+
+
+@pytest.fixture
+def without_steps(tmp_path: Path) -> Path:
+    """The first run without its steps, ingested under another name."""
+    events = [one for one in BEFORE["traceEvents"] if "ProfilerStep" not in one["name"]]
+    (tmp_path / "whole.json").write_text(json.dumps({"traceEvents": events}))
+    path = tmp_path / "whole.duckdb"
+    with tracedb.open(path) as database:
+        database.ingest([tmp_path / "whole.json"])
+    return path
+
+
+def test_whole_traces_do_not_compare_with_steps(
+    pair: tracedb.Database, without_steps: Path
+) -> None:
+    """The line names the run without steps, on either side."""
+    for words in ((pair.path, without_steps), (without_steps, pair.path)):
+        done = run("diff", *words, "--run", 1, 1)
+        assert done.exit_code == 2
+        (line,) = done.stderr.splitlines()
+        assert "whole.json" in line
+        assert "has no steps" in line
+
+
+def test_whole_traces_compare_with_whole_traces(without_steps: Path) -> None:
+    """The answer does not call them steps."""
+    done = run("diff", without_steps, without_steps)
+    assert done.exit_code == 0, done.stderr
+    assert "1 whole trace" in done.stdout
+    assert "Traces of B are" in done.stdout
+
+
+def test_totals_cover_traces_without_steps(without_steps: Path) -> None:
+    """Ops and gaps count there, too, as a plain sum over the spans tells."""
+    with tracedb.open(without_steps, read_only=True) as database:
+        spans = rows(
+            database, "SELECT type, op_id, end_ns - start_ns FROM overhead.timeline"
+        )
+        ops = database.ask("overhead_by_op")["time_ns"].sum()
+        gaps = database.ask("host_gap")["time_ns"].sum()
+    assert ops == sum(ns for _, op_id, ns in spans if op_id is not None) > 0
+    assert gaps == sum(ns for type_, _, ns in spans if type_ == "T1") > 0

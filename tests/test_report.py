@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,24 @@ def test_every_slice_is_drawn_or_counted(database_of: DatabaseOf) -> None:
         assert bool(drawn["notes"]) == (most < 60_000)
         if most == 900:
             assert 300 < len(begins) < 1_300
+
+
+def test_the_first_of_equally_long_slices_names_them(tmp_path: Path) -> None:
+    """Also if a merged slice has thousands, which several threads aggregate."""
+    count = 150_000
+    ops = [
+        {"ph": "X", "cat": "cpu_op", "name": f"op {i}", "pid": 1, "tid": 1}
+        | {"ts": 2 * i, "dur": 1}
+        for i in range(count)
+    ]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": ops}))
+    with tracedb.open() as database:
+        database.ingest([tmp_path / "trace.json"])
+        drawn = timeline(database.connection, 1, 60)
+    (row,) = drawn["rows"]
+    numbers = [int(drawn["names"][name].removeprefix("op ")) for name in row["n"]]
+    assert len(numbers) < 1_000
+    assert numbers == [0, *accumulate(row["c"][:-1])]
 
 
 def test_depth_is_the_number_of_open_ops(database_of: DatabaseOf) -> None:

@@ -216,11 +216,8 @@ def test_levers_have_the_gpu_busy_time(
     ("busy_us", "said_of_gpu"),
     [
         (5, ", while the GPU waits"),
-        (500, "; the GPU is busy 50.0 % of that"),
-        (
-            999,
-            "; the GPU is busy 99.9 % of that, so the host may be waiting for the GPU",
-        ),
+        (500, "; the GPU is busy 50.0 % of that time"),
+        (999, "; the GPU is busy 99.9 % of that time, so the host may be waiting for"),
     ],
 )
 def test_a_busy_gpu_is_not_said_to_wait(

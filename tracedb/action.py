@@ -117,7 +117,8 @@ def _wrong_values(edit: Change, action: str) -> str | None:
     if strange:
         return f"{_ACTION_HELP[action]}; remove {' and '.join(strange)}"
     if rule.some and not given:
-        return f"the edit changes nothing; add {' or '.join(rule.some)}"
+        fields = " or ".join(rule.some)
+        return f"the edit changes nothing; add x0.5, +2us or -2us (as fields: {fields})"
     if missing:
         return f"{_ACTION_HELP[action]}; add {' and '.join(missing)}"
     if rule.one and len([value for value in given if value in rule.one]) != 1:

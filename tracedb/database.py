@@ -98,7 +98,10 @@ SELECT
     coalesce(profiler, 'execution graph') AS recorded_by,
     rank,
     event_count,
-    (SELECT count(*) FROM staging.op WHERE trace_id = trace.trace_id) AS op_count,
+    (
+        SELECT count(*) FROM staging.op
+        WHERE trace_id = trace.trace_id AND NOT is_annotation
+    ) AS op_count,
     (SELECT count(*) FROM staging.call WHERE trace_id = trace.trace_id)
     AS call_count,
     (SELECT count(*) FROM staging.gpu_op WHERE trace_id = trace.trace_id)

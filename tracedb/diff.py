@@ -8,7 +8,7 @@ database in memory, as runs 1 and 2.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -37,7 +37,7 @@ _SHOWN = 8
 _RUNS = f"""
 SELECT DISTINCT run_id, name
 FROM {_PATHS}
-INNER JOIN raw.run USING (run_id)
+INNER JOIN staging.run USING (run_id)
 ORDER BY run_id
 """
 
@@ -52,6 +52,8 @@ class Side:
     name: str
     step: int | None = None
     rank: int | None = None
+    has_steps: bool = True
+    """Whether steps are compared; otherwise, whole traces are."""
 
     def __str__(self) -> str:
         """A description."""
@@ -113,7 +115,9 @@ def choose(
     chosen = Side(connection, path, number, runs[number], step, rank)
     for name, value in (("step", step), ("rank", rank)):
         _check(chosen, name, value)
-    return chosen
+    query = f"SELECT count(step) > 0 FROM {_PATHS} WHERE {chosen.condition}"
+    ((has_steps,),) = connection.execute(query).fetchall()
+    return replace(chosen, has_steps=has_steps)
 
 
 def runs_of(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:
@@ -132,7 +136,15 @@ def _check(chosen: Side, name: str, value: int | None) -> None:
 
 
 def difference(one: Side, other: Side, parts: tuple[str, ...] = PARTS) -> Difference:
-    """Compare two sides."""
+    """Compare two sides.
+
+    Raises `QueryError` if only one of them has steps.
+    """
+    if one.has_steps != other.has_steps:
+        raise QueryError(
+            f"{other if one.has_steps else one}: has no steps, and a whole trace does "
+            "not compare with steps; mark them (`tracedb ingest --step-mark`)"
+        )
     with _side_by_side(one, other) as own:
         catalog.create_only(
             own, *(f"question.diff_{part}" for part in parts), given=frozenset(_COPIED)

@@ -22,19 +22,10 @@ CREATE VIEW question.host_gap (
     time_share
 ) AS
 WITH
-gap AS (
-    SELECT run_id, trace_id, thread_id, start_ns, end_ns
-    FROM overhead.interval
-    WHERE type = 'T1'
-    UNION ALL
-    SELECT run_id, trace_id, thread_id, start_ns, end_ns
-    FROM overhead.timeline
-    WHERE type = 'T1' AND trace_id NOT IN (SELECT trace_id FROM staging.step)
-),
-
 placed AS (
     SELECT *, start_ns + (end_ns - start_ns) // 2 AS middle_ns
-    FROM gap
+    FROM overhead.counted_span
+    WHERE type = 'T1'
 )
 
 SELECT

@@ -1,4 +1,5 @@
--- Which ops cost the most host time around their launches?
+-- Which ops cost the most host time around their launches, in steps or in traces without
+-- steps?
 -- One row per run and op name.
 -- Key: run_id, name.
 CREATE VIEW question.overhead_by_op (
@@ -6,7 +7,7 @@ CREATE VIEW question.overhead_by_op (
     run_id,
     -- Name of the top-level op.
     name,
-    -- Number of times it ran in steps.
+    -- Number of times it ran in steps, or in traces without steps.
     op_count,
     -- [ns] Time before its first launch.
     t2_ns,
@@ -22,16 +23,16 @@ CREATE VIEW question.overhead_by_op (
     time_ns
 ) AS
 SELECT
-    interval.run_id,
+    span.run_id,
     op.name,
     count(DISTINCT op.op_id),
-    sum(interval.end_ns - interval.start_ns) FILTER (type = 'T2')::BIGINT,
-    sum(interval.end_ns - interval.start_ns) FILTER (type = 'T4')::BIGINT,
-    sum(interval.end_ns - interval.start_ns) FILTER (type = 'T5')::BIGINT,
-    sum(interval.end_ns - interval.start_ns) FILTER (type = 'T3')::BIGINT,
-    sum(interval.end_ns - interval.start_ns) FILTER (type LIKE 'wait%')::BIGINT,
-    sum(interval.end_ns - interval.start_ns)::BIGINT
-FROM overhead.interval
-INNER JOIN staging.op ON interval.op_id = op.op_id
-GROUP BY interval.run_id, op.name
-ORDER BY interval.run_id, sum(interval.end_ns - interval.start_ns) DESC, op.name;
+    sum(span.end_ns - span.start_ns) FILTER (type = 'T2')::BIGINT,
+    sum(span.end_ns - span.start_ns) FILTER (type = 'T4')::BIGINT,
+    sum(span.end_ns - span.start_ns) FILTER (type = 'T5')::BIGINT,
+    sum(span.end_ns - span.start_ns) FILTER (type = 'T3')::BIGINT,
+    sum(span.end_ns - span.start_ns) FILTER (type LIKE 'wait%')::BIGINT,
+    sum(span.end_ns - span.start_ns)::BIGINT
+FROM overhead.counted_span AS span
+INNER JOIN staging.op ON span.op_id = op.op_id
+GROUP BY span.run_id, op.name
+ORDER BY span.run_id, sum(span.end_ns - span.start_ns) DESC, op.name;

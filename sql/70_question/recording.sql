@@ -31,6 +31,8 @@ CREATE VIEW question.recording (
     thread_count,
     -- CPU operator events, without user ranges.
     op_count,
+    -- User ranges: those of `record_function`, of steps, optimizers and data loaders.
+    range_count,
     -- Kernels, copies and memsets.
     gpu_op_count,
     -- Collectives, on a GPU, on the CPU or in a log.
@@ -86,6 +88,10 @@ op_summary AS (
     GROUP BY trace_id
 ),
 
+ranges AS (
+    SELECT trace_id, count(*) AS range_count FROM staging.annotation GROUP BY trace_id
+),
+
 ran AS (
     SELECT
         trace_id,
@@ -120,6 +126,7 @@ SELECT
     coalesce(duration_ns, 0)::BIGINT,
     coalesce(thread_count, 0),
     coalesce(op_count, 0),
+    coalesce(range_count, 0),
     coalesce(gpu_op_count, 0),
     coalesce(collective_count, 0),
     has_shapes,
@@ -133,6 +140,7 @@ LEFT JOIN worked USING (trace_id)
 LEFT JOIN step_summary USING (trace_id)
 LEFT JOIN threaded USING (trace_id)
 LEFT JOIN op_summary USING (trace_id)
+LEFT JOIN ranges USING (trace_id)
 LEFT JOIN ran USING (trace_id)
 LEFT JOIN collective_summary USING (trace_id)
 ORDER BY run_id, rank, trace.trace_id;

@@ -19,8 +19,15 @@ CREATE VIEW question.step_mark (
     -- Number of ranges.
     occurrences,
     -- [ns] Total time of all of them.
-    total_ns
+    total_ns,
+    -- User ranges of the trace, whether or not they could mark steps.
+    range_count
 ) AS
+WITH
+ranges AS (
+    SELECT trace_id, count(*) AS range_count FROM staging.annotation GROUP BY trace_id
+)
+
 SELECT
     trace.run_id,
     trace.trace_id,
@@ -28,8 +35,10 @@ SELECT
     '--step-' || suits AS option,
     mark,
     occurrences,
-    total_ns
+    total_ns,
+    coalesce(range_count, 0)
 FROM staging.trace AS trace
+LEFT JOIN ranges USING (trace_id)
 LEFT JOIN staging.step_mark AS found ON trace.trace_id = found.trace_id AND suits IS NOT NULL
 WHERE
     format = 'kineto'

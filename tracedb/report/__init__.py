@@ -36,7 +36,7 @@ _MARK = b"<!doctype html><!-- tracedb report -->\n"
 
 _RUN = """
 SELECT run.run_id, run.name
-FROM raw.run AS run
+FROM staging.run AS run
 INNER JOIN graph.run_time AS run_time USING (run_id)
 INNER JOIN staging.trace AS trace USING (trace_id)
 GROUP BY ALL

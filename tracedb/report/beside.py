@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracedb.report.sections import Section, shown, with_rows
@@ -19,8 +20,8 @@ _DIFFERENCE = (
     Section(
         "difference_period",
         "Compared with the other run",
-        "Step times of this run and of the other run. A rank test over steps decides "
-        "whether the difference is significant.",
+        "Step times of this run (here) and of the other (against): {other}. A rank "
+        "test over steps decides whether the difference is significant.",
         "period",
     ),
     Section(
@@ -92,7 +93,9 @@ def difference_sections(found: Difference) -> list[Shown]:
             frame = frame.filter(frame["change_ns"] != 0)
         columns = [_named(name) for name in frame.columns]
         query = f"{sides}\nFROM question.diff_{section.query}(1, 2)"
-        made.append(with_rows(section, query, columns, frame.rows()))
+        words = section.words.format(other=found.sides[0])
+        named = replace(section, words=words)
+        made.append(with_rows(named, query, columns, frame.rows()))
     return made
 
 

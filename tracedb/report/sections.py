@@ -11,14 +11,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tracedb.duck import registered
+import duckdb
+
+from tracedb import catalog
+from tracedb.duck import frame, registered
 from tracedb.report.timeline import NAME_LENGTH
 from tracedb.words import cut_distinct, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import duckdb
     import polars as pl
 
     Shown = dict[str, Any]
@@ -28,6 +30,7 @@ MOST_ROWS = 500
 _LONG_NAME = NAME_LENGTH * 2
 _KNOWN = "known_answer_"
 """Prefix of the names of known answers."""
+_TIMES, _BANDS = "critical_path.step_time", "question.prediction_band"
 _IN_A_TABLE = 48
 """Longest name in a table, in characters."""
 
@@ -360,7 +363,7 @@ FROM question.exposed_communication
 INNER JOIN staging.trace USING (run_id, trace_id)
 WHERE run_id = $run
 ORDER BY rank, device""",
-        empty="No collectives in this run.",
+        empty="No collectives ran on a device in this run.",
     ),
     Section(
         "roofline",
@@ -383,7 +386,8 @@ GROUP BY ALL
 HAVING sum(kernel.end_ns - kernel.start_ns) > 0
 ORDER BY time_ns DESC, op, family""",
         picture="roofline",
-        empty="No kernel in this run has known work: record with `record_shapes=True`.",
+        empty="No kernel in this run has known work; it follows from shapes "
+        "(`record_shapes=True`).",
     ),
     Section(
         "efficiency",
@@ -412,7 +416,7 @@ SELECT
 FROM question.collective
 WHERE run_id = $run
 ORDER BY time_ns DESC, kind, message_bytes, process_group""",
-        empty="No collectives in this run.",
+        empty="No collectives ran on a device in this run.",
     ),
     Section(
         "predictions",
@@ -454,13 +458,35 @@ def sections(
 
     Questions whose answers are `known` are not computed again.
     """
+    rows_of = {f"question.{name}": rows for name, rows in known.items()}
+    rows_of |= _predicted(connection)
     with ExitStack() as stack:
-        for name, rows in known.items():
-            stack.enter_context(registered(connection, f"{_KNOWN}{name}", rows))
+        for name, rows in rows_of.items():
+            stack.enter_context(registered(connection, _known_as(name), rows))
         made = [
-            (section, shown(connection, section, run, known)) for section in SECTIONS
+            (section, shown(connection, section, run, rows_of)) for section in SECTIONS
         ]
     return [part for section, part in made if part["rows"] or not section.follows]
+
+
+def _known_as(name: str) -> str:
+    """The name of a known answer."""
+    return _KNOWN + name.replace(".", "_")
+
+
+def _predicted(connection: duckdb.DuckDBPyConnection) -> dict[str, pl.DataFrame]:
+    """The times of predicted steps, and the bands that follow from them.
+
+    The bands read all of the times; in one query, these would be computed twice.
+    """
+    times = frame(connection.sql(f"FROM {_TIMES} WHERE scenario = 'baseline'"))
+    with duckdb.connect() as own, registered(own, "rows", times):
+        own.execute("CREATE SCHEMA critical_path")
+        own.execute(f"CREATE TABLE {_TIMES} AS FROM rows")
+        catalog.create_only(
+            own, _BANDS, given=frozenset([_TIMES]), are_documented=False
+        )
+        return {_TIMES: times, _BANDS: frame(own.sql(f"FROM {_BANDS}"))}
 
 
 def shown(
@@ -473,7 +499,7 @@ def shown(
     query = section.query.strip().replace("$run", str(run))
     source = query
     for name in known:
-        source = re.sub(rf"\bquestion\.{name}\b", f"{_KNOWN}{name}", source)
+        source = re.sub(rf"\b{re.escape(name)}\b", _known_as(name), source)
     cursor = connection.execute(f"FROM ({source})")
     columns = [column[0] for column in cursor.description or ()]
     return with_rows(section, query, columns, cursor.fetchmany(MOST_ROWS + 1))

@@ -25,6 +25,8 @@ _LONGEST = 2**50
 """[ns] The longest bin."""
 _CLOSE_SHARE = 0.6
 """Share of the slices for the steps with detail."""
+_NAMING = "time_ns::HUGEINT * 4_611_686_018_427_387_904 - {}"
+"""What is largest for the slice that names merged ones: the longest, then the first."""
 _PATH_SHARE = 0.25
 """Number of path intervals, relative to the slices."""
 
@@ -286,11 +288,13 @@ def _slices(
         SELECT
             lane, track, depth, min(start_ns) AS s,
             max(start_ns + time_ns) - min(start_ns) AS d,
-            count(*) AS c, sum(time_ns)::BIGINT AS b, arg_max(name, time_ns) AS n,
-            arg_max(kind, time_ns) AS k, arg_max(op, time_ns) AS o,
-            arg_max(node_id, time_ns) AS i
+            count(*) AS c, sum(time_ns)::BIGINT AS b, arg_max(name, longest) AS n,
+            arg_max(kind, longest) AS k, arg_max(op, longest) AS o,
+            arg_max(node_id, longest) AS i
         FROM (
-            SELECT *, time_ns >= {length} AS is_long, {length} AS length
+            SELECT
+                *, time_ns >= {length} AS is_long, {length} AS length,
+                {_NAMING.format("node_id")} AS longest
             FROM report_slice
         )
         GROUP BY
@@ -342,10 +346,12 @@ def _paths(
         SELECT
             row, min(start_ns) AS s,
             max(start_ns + time_ns) - min(start_ns) AS d, count(*) AS c,
-            arg_max(lane, time_ns) AS l, arg_max(kind, time_ns) AS k,
-            arg_max(name, time_ns) AS n, arg_max(op, time_ns) AS o,
-            arg_max(node_id, time_ns) AS i
-        FROM report_interval
+            arg_max(lane, longest) AS l, arg_max(kind, longest) AS k,
+            arg_max(name, longest) AS n, arg_max(op, longest) AS o,
+            arg_max(node_id, longest) AS i
+        FROM (
+            SELECT *, {_NAMING.format("start_ns")} AS longest FROM report_interval
+        )
         GROUP BY
             row, CASE WHEN time_ns >= {stretch} THEN start_ns END,
             CASE WHEN time_ns < {stretch} THEN start_ns // {stretch} END

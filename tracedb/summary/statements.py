@@ -251,7 +251,9 @@ def _recorded(traces: list[Row]) -> Iterator[Statement]:
     collectives = sum(row["collective_count"] for row in traces)
     longest = max(row["duration_ns"] for row in traces)
     tool = ", ".join(filter(None, [first["profiler"], first["runtime"]]))
-    count = f"{counted(ops, 'op')} and {counted(work, 'GPU op')}"
+    ranges = sum(row["range_count"] for row in traces)
+    beside = f", {counted(ranges, 'user range')}" if ranges else ""
+    count = f"{counted(ops, 'op')}{beside} and {counted(work, 'GPU op')}"
     among = f" ({counted(collectives, 'collective')})" if collectives else ""
     yield Statement("fact", f"{tool}; {duration(longest)} recorded; {count}{among}")
     yield Statement("fact", f"{_numbered(traces)}; recorded {_settings(traces)}")
@@ -332,12 +334,8 @@ def _steps(periods: list[Row], marks: list[Row]) -> list[str]:
 def _marks(marks: list[Row]) -> str:
     """What could mark the steps of the first trace without; other ranks are similar."""
     own = [row for row in marks if row["trace_id"] == marks[0]["trace_id"]]
-    if own and own[0]["option"]:
-        return f"`tracedb ingest`: {marks_in_words(own)}"
-    return (
-        "it has no ranges that could mark steps, such as those of prof.step() or "
-        "user ranges"
-    )
+    advice = marks_in_words(own)
+    return f"`tracedb ingest`: {advice}" if own[0]["option"] else advice
 
 
 def _rank(row: Row) -> str:

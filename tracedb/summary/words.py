@@ -56,7 +56,7 @@ LEVERS = {
     "data_loading": Lever(
         "is data loading",
         "is data loading",
-        "tracedb overheads {db}",
+        "tracedb ask {db} data_loading",
     ),
     "sync": Lever(
         "is the host waiting for the GPU, and returning from waits",
@@ -84,8 +84,8 @@ def lever_words(row: Row, *, on_gpu: bool, has_ops: bool) -> str:
     """A lever in words; for host time, also what the GPU does meanwhile.
 
     >>> row = dict(lever="dispatch", time_ns=100, busy_ns=40)
-    >>> lever_words(row, on_gpu=True, has_ops=True)
-    'is the host running ops and launching their work; the GPU is busy 40.0 % of that'
+    >>> lever_words(row | dict(lever="python"), on_gpu=True, has_ops=True)
+    'is the host between ops, in Python; the GPU is busy 40.0 % of that time'
     >>> lever_words(row | dict(lever="python"), on_gpu=False, has_ops=False)
     'is the host between calls'
     """
@@ -98,7 +98,7 @@ def lever_words(row: Row, *, on_gpu: bool, has_ops: bool) -> str:
     busy = busy_share(row)
     if busy <= _WAITS:
         return f"{words}, while the GPU waits"
-    text = f"{words}; the GPU is busy {share(busy)} of that"
+    text = f"{words}; the GPU is busy {share(busy)} of that time"
     if name == "python" and busy >= _IS_BUSY:
         text += ", so the host may be waiting for the GPU without a record of it"
     return text
@@ -381,12 +381,20 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
 
     >>> marks_in_words([dict(option="--step-mark", mark="step")])
     "--step-mark could use 'step'"
-    >>> marks_in_words([dict(option=None, mark=None)])
-    'nothing marks them'
+    >>> marks_in_words([dict(option=None, mark=None, range_count=0)])
+    'no user range marks them; call prof.step() after each when recording'
+
+    If no ranges are suited, it names the relation that has all of them.
     """
     # Prefer ranges that cover steps over those that start them.
     option = marks[0]["option"]
+    if option is None and marks[0]["range_count"]:
+        return (
+            f"its {counted(marks[0]['range_count'], 'user range')} do not divide it "
+            "into similar steps; staging.step_mark lists them, for --step-mark or "
+            "--step-from"
+        )
     if option is None:
-        return "nothing marks them"
+        return "no user range marks them; call prof.step() after each when recording"
     names = [f"'{row['mark']}'" for row in marks if row["option"] == option]
     return f"{option} could use {', '.join(names[:_MOST_MARKS])}"

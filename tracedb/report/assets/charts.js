@@ -92,11 +92,11 @@ function stack(section) {
     const drawn = svg("svg", { viewBox: `0 0 ${width} ${height + 40}`, width, height: height + 40, role: "img" });
     drawn.append(svg("title", null));
     drawn.firstChild.textContent = [rankLabel(parts[0]), `${section.title}, by step and kind`].filter(Boolean).join(": ");
-    for (const share of [0, 0.5, 1]) {
-      const y = 14 + height * (1 - share);
+    for (const ns of ticks(0, tallest, 4)) {
+      const y = 14 + height * (1 - ns / (tallest || 1));
       drawn.append(svg("line", { x1: 60, x2: width, y1: y, y2: y }));
       const label = svg("text", { x: 56, y: y + 4, "text-anchor": "end", class: "soft" });
-      label.textContent = time(Math.round(tallest * share));
+      label.textContent = tickTime(ns);
       drawn.append(label);
     }
     const skip = Math.ceil(steps.length / Math.max(1, Math.floor((width - 70) / 34)));
@@ -173,7 +173,7 @@ function memory(section) {
   const times = [...new Set(rows.map((row) => row.offset_ns))].sort((a, b) => a - b);
   if (times.length < 2) return [];
   const most = Math.max(...rows.flatMap((row) => [row.allocated_bytes, row.reserved_bytes ?? 0]));
-  const [size, unit] = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]].find(([one]) => most >= one) ?? [1, "B"];
+  const [size, unit] = memoryUnit(most);
   const palette = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1"];
   const lines = [...grouped(rows, (row) => [row.trace_id, row.device_type, row.device].join()).values()].flatMap((own, i) =>
     ["allocated", "reserved"].filter((what) => own.some((row) => row[what + "_bytes"] != null)).map((what) => {
@@ -356,11 +356,10 @@ function labelled(rows, label, low, high, words, draw) {
   const width = 1100, left = 300, tall = 22, height = rows.length * tall + 34;
   const x = (ns) => left + ((ns - low) / (high - low || 1)) * (width - left - 30);
   const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": words });
-  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-    const at = low + share * (high - low);
+  for (const at of ticks(low, high, 6)) {
     drawn.append(svg("line", { x1: x(at), x2: x(at), y1: 0, y2: height - 22 }));
     const text = svg("text", { x: x(at), y: height - 6, "text-anchor": "middle", class: "soft" });
-    text.textContent = time(Math.round(at));
+    text.textContent = tickTime(at);
     drawn.append(text);
   }
   rows.forEach((row, i) => {

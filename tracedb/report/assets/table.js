@@ -1,6 +1,6 @@
 // Tables that sort by their headings, and are copied as CSV.
 
-const FIRST_ROWS = 50, PRINTED_ROWS = 20;
+const FIRST_ROWS = 50, PRINTED_ROWS = 20, WIDE = 11;
 
 /** Rows as CSV; text that a spreadsheet would run gets an apostrophe before it. */
 function csv(columns, rows) {
@@ -75,7 +75,7 @@ function table(section) {
 
   fill();
   return [
-    el("div", { class: "table", tabindex: 0, role: "region", "aria-label": section.title },
+    el("div", { class: columns.length > WIDE ? "table wide" : "table", tabindex: 0, role: "region", "aria-label": section.title },
       el("table", null, el("thead", null, el("tr", null, ...heads)), body)),
     el("div", { class: "tools" },
       el("button", { type: "button", class: "csv", onclick: copied }, "Copy as CSV"), more, printed,

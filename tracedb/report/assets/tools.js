@@ -80,6 +80,33 @@ function amount(value, unit) {
   return count(value) + " " + unit;
 }
 
+/** The unit for an amount of memory, and its bytes. */
+function memoryUnit(bytes) {
+  return [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]].find(([size]) => bytes >= size) ?? [1, "B"];
+}
+
+/** An amount of memory in the units that tables on the command line have. */
+function memorySize(value) {
+  const [size, unit] = memoryUnit(Math.abs(value));
+  return (size > 1 ? (value / size).toPrecision(4) : count(value)) + " " + unit;
+}
+
+/** Round values from low to high that label an axis; 1, 2 or 5 times a power of ten apart. */
+function ticks(low, high, most) {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
+  const apart = power * [1, 2, 5, 10].find((times) => times * power >= rough * 0.999);
+  const from = Math.ceil(low / apart), to = Math.floor(high / apart);
+  return Array.from({ length: to - from + 1 }, (_, i) => (from + i) * apart);
+}
+
+/** The round duration of a tick. */
+function tickTime(ns) {
+  const size = Math.abs(ns);
+  const [scale, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"]].find(([scale]) => size >= scale) ?? [1, "ns"];
+  return ns === 0 ? "0" : `${Number((ns / scale).toPrecision(3))} ${unit}`;
+}
+
 /** A share in percent; what rounds to nothing is not written as nothing. */
 function share(value) {
   const part = Math.abs(value) * 100;
@@ -101,7 +128,8 @@ function valued(column, value) {
   if (column.endsWith("_share")) return share(value);
   if (column.endsWith("bytes_per_second")) return amount(value, "B/s");
   if (column.endsWith("flops_per_second")) return amount(value, "FLOP/s");
-  if (column.endsWith("_bytes")) return amount(value, "B");
+  if (column === "traffic_bytes") return amount(value, "B");
+  if (column.endsWith("_bytes")) return memorySize(value);
   if (column === "flops") return amount(value, "FLOP");
   if (column === "device" && value < 0) return "";
   if (column === "step" || column === "rank" || column.endsWith("_id")) return String(value);

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import floor
+from pathlib import Path
 from typing import Any
 
 import composed
@@ -475,3 +476,56 @@ def test_graphs_take_the_times_of_recorded_ones(shaped: tracedb.Database) -> Non
             beside, "SELECT DISTINCT host_ns, gap_ns FROM prediction.captured_work"
         )
     assert found == [(5_000, 600)]
+
+
+def test_data_that_arrives_twice_is_read_once(shaped: tracedb.Database) -> None:
+    """No kernel saves more than all of its traffic, however many edges lead to it."""
+    ops = dict(rows(shaped, "SELECT name, op_id FROM staging.op"))
+    first, second, last = (ops[name] for name in UNARY)
+    for given, taken in (
+        (first, second),
+        (first, last),
+        (second, last),
+        (second, last),
+    ):
+        shaped.connection.execute(
+            "INSERT INTO graph.data_edge VALUES (1, 1, ?, ?, 1)", [given, taken]
+        )
+    fuse = Edit(scenario="fused", op="/exp|tan|cos/", action="fuse", target="gpu")
+    with shaped.simulate(["replay"], [fuse]) as beside:
+        found = [row[1] for row in rows(beside, FUSED)]
+    shaped.connection.execute("DELETE FROM graph.data_edge")
+    assert found == [BYTES, 2 * BYTES, 2 * BYTES]
+
+
+def alternating(threads: int) -> Program:
+    """Launches on one stream, by one or two threads that never wait."""
+
+    def op(name: str) -> Op:
+        return Op(name, (Launch(7, 2_000),))
+
+    body = (op("aten::one"), Gap(40_000), op("aten::three"), op("aten::four"))
+    beside = (Gap(25_000), op("aten::two"))
+    others = (Thread("beside", beside),) if threads > 1 else ()
+    return Program((Rank((Thread("main", (step(1, *body),)), *others)),))
+
+
+@pytest.mark.parametrize(("threads", "joined_ops"), [(1, 3), (2, 2)])
+def test_work_of_another_thread_is_not_fused(
+    threads: int, joined_ops: int, tmp_path: Path
+) -> None:
+    """Even if neither thread waits: only what the main thread launches in a row."""
+    path = execute(alternating(threads), Delays())[0].write(tmp_path / "trace.json")
+    fuse = Edit(scenario="fused", target="gpu", type="kernel", action="fuse")
+    query = """
+        SELECT op.name
+        FROM prediction.fused_work
+        INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
+        INNER JOIN staging.op AS op ON work.op_id = op.op_id
+        ORDER BY work.start_ns
+    """
+    with tracedb.open() as database:
+        database.ingest([path])
+        with database.simulate(["replay"], [fuse]) as beside:
+            found = [name for (name,) in rows(beside, query)]
+    assert found == ["aten::one", "aten::three", "aten::four"][-joined_ops:]

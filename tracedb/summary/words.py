@@ -148,8 +148,8 @@ KINDS = {
     "wait_event": "event sync",
     "wait_copy": "blocking copies",
     "wait_queue": "full queue",
-    "wait_thread": "other threads",
-    "wait_rank": "other ranks",
+    "wait_thread": "waiting for other threads",
+    "wait_rank": "waiting for other ranks",
     "wait_data": "data loading",
     "idle": "idle",
 }

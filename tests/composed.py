@@ -495,12 +495,14 @@ def parts(random: Random, traits: frozenset[str]) -> Part:
         lambda: new_ops(random, host if "op" not in host.fields else EVERYWHERE),
         lambda: no_waits("host", host),
         lambda: no_waits("stream", stream),
-        lambda: no_work(kind, gpu),
         lambda: no_ops(names, host if "op" not in host.fields else EVERYWHERE),
         lambda: delayed(random.choice(sorted(_DELAYS)), random.choice((0, 0.5, 2))),
     ]
     if "graphs" not in traits:
         found.append(lambda: new_work(random, kind, gpu))
+    if "gaps" not in traits:
+        # Work of a graph keeps its gap, whatever it follows.
+        found.append(lambda: no_work(kind, gpu))
     if "streams" in traits:
         found += [lambda: moved(kind, gpu)] * 2
         if not traits & {"threads", "graphs"}:

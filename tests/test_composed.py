@@ -121,7 +121,7 @@ def regions(body: tuple[Action, ...], random: Random) -> list[Action]:
     return found
 
 
-def graphs(seed: int) -> Case:
+def graphs(seed: int, gap_ns: int = CUDA.queue_gap_ns) -> Case:
     """Launches of recorded graphs, each on one stream, and others."""
     random = seeded(seed)
     made = random_program(seed, threads=1, steps=2, ops=12, weights=UNORDERED)
@@ -146,8 +146,13 @@ def graphs(seed: int) -> Case:
 
     change.each_action(program, note)
     joined = [group for group in groups if len(group) > 1]
-    program, _ = change.capture({0: joined}, 8_000, CUDA.queue_gap_ns)(program, CUDA)
-    return warm(f"graphs {seed}", program, recorded=seed % 2 == 0)
+    program, _ = change.capture({0: joined}, 8_000, gap_ns)(program, CUDA)
+    return warm(f"graphs {seed} {gap_ns}", program, recorded=seed % 2 == 0)
+
+
+def fast_graphs(seed: int) -> Case:
+    """Graphs whose work follows sooner than that of other launches."""
+    return graphs(seed, CUDA.queue_gap_ns // 2)
 
 
 def ranks(seed: int) -> Case:
@@ -181,6 +186,7 @@ PROGRAMS: dict[str, Kind] = {
     ),
     "two threads": ([autograd], [1], {"streams", "threads"}),
     "graphs": ([graphs], [1], {"streams", "graphs"}),
+    "fast graphs": ([fast_graphs], [1, 2], {"graphs", "gaps"}),
     "ranks": ([ranks], [1], {"streams", "ranks"}),
 }
 """Kinds of programs: how they are created, their seeds, and their targets."""

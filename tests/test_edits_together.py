@@ -6,13 +6,26 @@ comparison.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import composed
 import pytest
-from executed import Predicted, assert_foretold, one_thread, predict
+from executed import Predicted, assert_foretold, case, one_thread, predict
 
-from tracedb.synthetic import Copy, Launch, Memset, change
+from tracedb.synthetic import (
+    Copy,
+    Delays,
+    Gap,
+    Launch,
+    Memset,
+    Op,
+    Program,
+    Rank,
+    Thread,
+    change,
+    step,
+)
 
 FREE_STREAM = 99
 LINEAR = r"^aten::(linear|matmul)$"
@@ -146,3 +159,36 @@ def test_several_edits_equal_their_changes(name: str, predicted: Predicted) -> N
         assert_foretold(one, name, predicted, *program)
         foretold = predicted.times
         assert foretold[one.name, 0, name] != foretold[one.name, 0, "baseline"]
+
+
+SLOW = {"target": "gpu", "factor": 20}
+UNQUEUED: dict[str, tuple[list[change.Change], list[dict[str, Any]]]] = {
+    "kernels x 20, copies moved": (
+        [move, change.kernels(20)],
+        [SLOW | {"type": "kernel"}, MOVE],
+    ),
+    "copies x 20 and beside": (
+        [beside, change.copies(20)],
+        [SLOW | {"type": "memcpy"}, BESIDE],
+    ),
+    "kernels x 20, a kernel after each": (
+        [change.kernels(20), after],
+        [SLOW | {"type": "kernel"}, AFTER],
+    ),
+}
+
+
+def test_order_is_kept_where_no_work_was_queued(tmp_path: Path) -> None:
+    """A trace without gaps on streams shows no delays: they count as none."""
+    ops = [
+        Op("aten::linear", (Gap(2_000), Launch(7, 3_000), Gap(40_000))),
+        Op("aten::to", (Gap(2_000), Copy(7, 3_000), Gap(40_000))),
+    ]
+    main = Thread("main", tuple(step(number, *ops, *ops) for number in range(3)))
+    delays = Delays(queue_gap_ns=0, stream_wait_ns=0)
+    one = case("unqueued", Program((Rank((main,)),)), delays, recorded=True)
+    edits = {name: of for name, (_, of) in UNQUEUED.items()}
+    predicted = predict(tmp_path, [one], edits)
+    for name, (changes, _) in UNQUEUED.items():
+        program = change.all_of(*changes)(one.known, one.delays)
+        assert_foretold(one, name, predicted, *program)

@@ -18,6 +18,7 @@ import composed
 import pytest
 from executed import Case, Predicted, assert_foretold, one_thread, predict, warm_up
 from support import rows
+from test_waits import Recording
 
 import tracedb
 from tracedb import Edit
@@ -446,6 +447,66 @@ def test_only_single_launches_of_one_thread_are_fused(shaped: tracedb.Database) 
     """
     with shaped.simulate(["replay"], [fuse]) as beside:
         assert rows(beside, query) == [(2_000,), (2_100,)]
+
+
+def test_fused_work_on_another_gpu(shaped: tracedb.Database) -> None:
+    """Each part takes its time there, minus the saved traffic in proportion."""
+    there = Edit(scenario="there", target="gpu", action="set", to_gpu="A100")
+    fuse = Edit(scenario="there", op="/exp|tan|cos/", action="fuse", target="gpu")
+    alone = """
+        SELECT time.gpu_op_id, predicted_ns
+        FROM prediction.gpu_time AS time
+        INNER JOIN prediction.variant USING (variant_id)
+        WHERE scenario = 'there'
+    """
+    with shaped.simulate(["replay"], [there]) as beside:
+        parts = dict(rows(beside, alone))
+    query = """
+        SELECT gpu_op_id, work_ns, saved_ns, fused_ns
+        FROM prediction.fused_time
+        INNER JOIN prediction.fused_work USING (scenario, edit, gpu_op_id)
+        ORDER BY fused_ns NULLS LAST
+    """
+    with shaped.simulate(["replay"], [there, fuse]) as beside:
+        found = rows(beside, query)
+    expected = sum(
+        round(parts[work] * (work_ns - saved_ns) / work_ns)
+        for work, work_ns, saved_ns, _ in found
+    )
+    assert abs(found[0][3] - expected) <= len(found)
+    recorded_ns = sum(work_ns - saved_ns for _, work_ns, saved_ns, _ in found)
+    assert found[0][3] > 1.1 * recorded_ns
+
+
+def test_work_of_a_graph_starts_as_its_first_would(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A graph that begins with a copy starts as late after its launch as copies do."""
+    recording = Recording()
+    copies = {"cat": "gpu_memcpy", "call": "cudaMemcpyAsync"}
+    for number in range(30):
+        at = 10_000 + 100 * number
+        recording.work(9, at, begin=at + 11, duration=2, **copies)
+    recording.add("user_annotation", "captured", 1, 20_000, 1_000)
+    recording.work(9, 20_100, begin=20_111, duration=2, **copies)
+    recording.work(8, 20_200, begin=20_206, duration=2)
+    recording.ingest(tmp_path, database)
+    graph = Edit(
+        scenario="graph",
+        target="gpu",
+        annotation="captured",
+        action="graph",
+        host_ns=3_000,
+        gap_ns=0,
+    )
+    query = """
+        SELECT start_ns - 20_103_000
+        FROM simulation.gpu_work_time
+        INNER JOIN prediction.variant USING (variant_id)
+        WHERE scenario = 'graph' AND start_ns > 20_000_000
+    """
+    with database.simulate(["replay"], [graph]) as beside:
+        assert rows(beside, query) == [(7_000,), (7_000,)]
 
 
 def test_waits_of_removed_work_are_inherited(shaped: tracedb.Database) -> None:

@@ -28,6 +28,8 @@ CREATE TABLE graph.stream_position (
     previous_gpu_op_id,
     -- [ns] End of the previous GPU op.
     previous_end_ns,
+    -- Whether one call launched both, as in a replayed graph.
+    continues,
     -- Call that launched it; NULL if it is not in the trace, or is irrelevant because the
     -- work was queued behind work from before the trace.
     call_id,
@@ -53,7 +55,8 @@ located AS (
         *,
         row_number() OVER lane AS position,
         lag(gpu_op_id) OVER lane AS previous_gpu_op_id,
-        lag(end_ns) OVER lane AS previous_end_ns
+        lag(end_ns) OVER lane AS previous_end_ns,
+        coalesce(call_id = lag(call_id) OVER lane, false) AS continues
     FROM staging.gpu_op
     WHERE kind <> 'other'
     WINDOW lane AS (
@@ -73,6 +76,7 @@ SELECT
     located.end_ns,
     previous_gpu_op_id,
     previous_end_ns,
+    continues,
     call.call_id,
     call.thread_id AS launch_thread_id,
     call.start_ns AS launch_start_ns,

@@ -10,11 +10,13 @@ CREATE TABLE graph.typical_delay (
     trace_id,
     -- `launch`: from submission by the launch (`graph.launch_submission`) to start on an idle
     -- stream; `stream`: from the end of the previous work to the start, for work
-    -- launched well before that.
+    -- launched well before that; `graph`: the same for work that one call launched together
+    -- with the previous work. Without an instance of one of these two, the other stands in.
     delay,
     -- `kernel`, `memcpy` or `memset`.
     kind,
-    -- Instances; 0 if those of all kinds are used.
+    -- Instances; 0 if those of all kinds are used, or if there are none, which counts as no
+    -- delay.
     instance_count,
     -- [ns] Median; for fewer than 20 instances, at most 20 us or the 95th percentile over
     -- all kinds, because the few may all have had another cause. Of launches it is negative
@@ -59,6 +61,9 @@ instance AS (
         stream_position.trace_id,
         kind,
         CASE
+            WHEN continues THEN CASE
+                WHEN coalesce(awaited_end_ns <= previous_end_ns, true) THEN 'graph'
+            END
             WHEN coalesce(greatest(previous_end_ns, awaited_end_ns) <= launch_start_ns, true)
                 THEN 'launch'
             WHEN
@@ -91,11 +96,26 @@ pooled AS (
     GROUP BY GROUPING SETS ((run_id, trace_id, delay, kind), (run_id, trace_id, delay))
 ),
 
+-- Gaps on streams and within graphs stand in for each other.
+every AS (
+    SELECT trace_id, meant AS delay, median_ns, p95_ns
+    FROM (
+        SELECT
+            *,
+            unnest(
+                CASE delay WHEN 'launch' THEN ['launch'] ELSE ['stream', 'graph'] END
+            ) AS meant
+        FROM pooled
+        WHERE kind IS NULL
+    )
+    QUALIFY row_number() OVER (PARTITION BY trace_id, meant ORDER BY meant <> delay) = 1
+),
+
 wanted AS (
-    SELECT DISTINCT pooled.run_id, pooled.trace_id, delay, work.kind
-    FROM pooled
-    INNER JOIN (SELECT DISTINCT trace_id, kind FROM graph.stream_position) AS work
-        USING (trace_id)
+    SELECT DISTINCT run_id, trace_id, delay, kind
+    FROM graph.stream_position
+    CROSS JOIN (SELECT unnest(['launch', 'stream', 'graph']) AS delay)
+    WHERE delay <> 'graph' OR continues
 )
 
 SELECT
@@ -106,17 +126,15 @@ SELECT
     coalesce(own.instance_count, 0),
     CASE
         WHEN own.instance_count >= 20 THEN own.median_ns
-        ELSE least(coalesce(own.median_ns, every.median_ns), greatest(every.p95_ns, 20_000))
+        ELSE least(
+            coalesce(own.median_ns, every.median_ns, 0), greatest(every.p95_ns, 20_000)
+        )
     END AS typical_ns,
     graph.delay_cap_ns(
-        own.instance_count, typical_ns, coalesce(own.p95_ns, every.p95_ns)
+        own.instance_count, typical_ns, coalesce(own.p95_ns, every.p95_ns, 0)
     )
 FROM wanted
-INNER JOIN pooled AS every
-    ON
-        wanted.trace_id = every.trace_id
-        AND wanted.delay = every.delay
-        AND every.kind IS NULL
+LEFT JOIN every ON wanted.trace_id = every.trace_id AND wanted.delay = every.delay
 LEFT JOIN pooled AS own
     ON
         wanted.trace_id = own.trace_id

@@ -40,4 +40,4 @@ LEFT JOIN graph.typical_delay AS stream_gap
     ON
         work.trace_id = stream_gap.trace_id
         AND work.kind = stream_gap.kind
-        AND stream_gap.delay = 'stream';
+        AND stream_gap.delay = CASE WHEN continues THEN 'graph' ELSE 'stream' END;

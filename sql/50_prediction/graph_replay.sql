@@ -23,12 +23,10 @@ replay AS (
 ),
 
 gap AS (
-    SELECT work.trace_id, median(work.start_ns - work.previous_end_ns) AS gap_ns
+    SELECT work.trace_id, median(work.start_ns - previous_end_ns) AS gap_ns
     FROM graph.stream_position AS work
-    INNER JOIN staging.gpu_op AS previous
-        ON work.previous_gpu_op_id = previous.gpu_op_id AND work.call_id = previous.call_id
-    INNER JOIN staging.call AS call ON work.call_id = call.call_id
-    WHERE call.kind = 'launch' AND target = 'graph'
+    INNER JOIN staging.call AS call USING (call_id)
+    WHERE continues AND call.kind = 'launch' AND target = 'graph'
     GROUP BY work.trace_id
 )
 

@@ -70,7 +70,9 @@ INNER JOIN change
     ON change.kind = 'ops' OR (change.kind = 'op' AND op.name = change.name)
 """
 STEPS = """
-SELECT variant.scenario, period.step_id, period.start_ns, period.end_ns
+SELECT
+    variant.scenario, period.step_id, period.start_ns, period.end_ns,
+    period.host_end_ns, coalesce(period.gpu_end_ns, period.host_end_ns)
 FROM critical_path.step_period AS period
 INNER JOIN prediction.variant AS variant USING (variant_id)
 WHERE is_simulated
@@ -93,10 +95,12 @@ class Change(NamedTuple):
 
 
 class StepTime(NamedTuple):
-    """Begin and end of a step."""
+    """Begin and end of a step's period, and the ends of its mark and its GPU work."""
 
     start_ns: int
     end_ns: int
+    host_end_ns: int
+    gpu_end_ns: int
 
     @property
     def time_ns(self) -> int:
@@ -193,7 +197,7 @@ class Effect(NamedTuple):
     slowest_share: float
     """The largest increase of a step's time, relative to it."""
     latest_ns: int
-    """How much later any step ends."""
+    """How much later any step ends: its mark, its GPU work, or its period."""
 
 
 def effect(before: Steps, after: Steps) -> Effect:
@@ -203,7 +207,11 @@ def effect(before: Steps, after: Steps) -> Effect:
         for step, time in before.items()
         if time.time_ns
     ]
-    later = [after[step].end_ns - time.end_ns for step, time in before.items()]
+    later = [
+        one - other
+        for step, time in before.items()
+        for one, other in zip(after[step][1:], time[1:], strict=True)
+    ]
     ends = (max(time.end_ns for time in steps.values()) for steps in (before, after))
     first, second = ends
     return Effect(first - second, max(longer), max(later))
@@ -226,9 +234,10 @@ Written by `python benchmarks/edits.py`: replay with one change at a time. Every
 top-level op is removed, together with the GPU work that it launches; the time of every
 host thread is halved, and so is the time of data loading.
 
-No step ends later: `latest` is the largest delay of the end of any step. `longest` is
-the largest growth of any step's period: if something else determines when a step ends,
-and the previous step ends earlier, the period grows by that.
+No step ends later: `latest` is the largest delay of the end of any step's mark on the
+host, of its GPU work, or of its period. `longest` is the largest growth of any step's
+period: if something else determines when a step ends, and the previous step ends
+earlier, the period grows by that.
 
 Effects add up if the summed gains of removing each type of op separately equal the gain
 of removing all of them: `sum` versus `all ops`. They add up where one chain of ops

@@ -15,9 +15,10 @@ from edits import (
     simulated_steps,
     threads,
 )
-from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus
+from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus, rows
 
 import tracedb
+from tracedb import Edit
 from tracedb.synthetic import (
     Crew,
     Delays,
@@ -77,6 +78,39 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Data
 def test_generated_steps_end_no_later(generated: tracedb.Database) -> None:
     """Anything may be removed or halved, with threads that wait for each other."""
     check_laws(generated)
+
+
+ENDS = """
+    SELECT scenario, list([host_end_ns, gpu_end_ns, end_ns] ORDER BY step_id)
+    FROM critical_path.step_period INNER JOIN prediction.variant USING (variant_id)
+    WHERE is_simulated
+    GROUP BY scenario
+"""
+
+
+def test_removals_end_no_step_later(generated: tracedb.Database) -> None:
+    """Ops, GPU work and waits: no mark, GPU work or period of a step ends later."""
+    edits = [
+        Edit(scenario=f"op {name}", target="op", name=name, action="remove")
+        for name in op_types(generated)
+    ]
+    edits += [
+        Edit(scenario=f"{kind}", target="gpu", type=kind, action="remove")
+        for kind in ("kernel", "memcpy")
+    ]
+    edits += [
+        Edit(scenario=f"wait {kind}", target="wait", type=kind)
+        for kind in ("host", "stream")
+    ]
+    with generated.simulate(["replay"], edits) as beside:
+        ends = dict(rows(beside, ENDS))
+    base = ends.pop("baseline")
+    assert len(ends) == len(edits)
+    for scenario, after in ends.items():
+        for found, usual in zip(after, base, strict=True):
+            for ns, usual_ns in zip(found, usual, strict=True):
+                assert ns is None or ns <= usual_ns, scenario
+    assert sum(after != base for after in ends.values()) > len(edits) / 2
 
 
 @pytest.mark.parametrize("name", ["generated_gpu", "dlrm_cpu"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executed import case, named, rounded, warm_up
+import test_composed
+from executed import Case, case, named, one_thread, rounded, warm_up
 from support import needs_corpus, rows
 from test_slack import NONE, Oracle
 
@@ -145,8 +147,7 @@ def assert_equal_to_oracle(database: tracedb.Database) -> int:
         ):
             expected = rank.of_time(thread, start)
             if call in rank.of_call:
-                inside = rank.of_stretch(thread, rank.of_call[call][2])
-                expected = min(expected, inside)
+                expected = min(expected, rank.of_stretch(*rank.of_call[call]))
             assert found.pop(call) == (None if expected >= NONE else expected)
             compared += 1
     assert len(found) == database.sql("SELECT count(*) FROM staging.op").item()
@@ -263,29 +264,27 @@ NODES = """
             SELECT call_id FROM graph.host_cause WHERE call_id IS NOT NULL
         ) THEN launch.slack_ns END,
         work.slack_ns
-    FROM critical_path.run_slack AS work
+    FROM {slack} AS work
     INNER JOIN staging.gpu_op AS gpu_op ON work.node_id = gpu_op_id
-    INNER JOIN critical_path.run_slack AS launch ON call_id = launch.node_id
+    INNER JOIN {slack} AS launch ON call_id = launch.node_id
     INNER JOIN staging.trace AS trace ON work.trace_id = trace.trace_id
     ORDER BY rank, correlation
 """
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_delay_beyond_the_slack_delays_a_step(
-    seed: int, tmp_path: Path, database: tracedb.Database
-) -> None:
-    """GPU work may be later by exactly its slack, or its launch's.
+def try_delays(
+    one: Case, folder: Path, database: tracedb.Database, chosen: slice
+) -> int:
+    """Delay GPU work by its slack, and its launch; and by a nanosecond more.
 
-    Every seventeenth GPU op is tried by executing the program again. A blocking launch
-    may take longer after its wait, so its slack is a lower bound.
+    A blocking launch may take longer after its wait, so its slack is a lower bound.
+    Returned is how often there was slack.
     """
-    one = case("job", job(seed), Delays(), recorded=True)
     traces = execute(one.program, one.delays)
     for rank, trace in enumerate(traces):
-        trace.write(tmp_path / f"rank{rank}.json", one.form)
-    database.ingest([tmp_path], run="job")
-    usual = ends([trace.truth for trace in traces])
+        trace.write(folder / f"rank{rank}.json", one.form)
+    database.ingest([folder], run="job")
+    usual = ends(executed(one.known))
     works = [
         {
             kernel.correlation: named(trace.truth)[kernel.id]
@@ -293,15 +292,65 @@ def test_a_delay_beyond_the_slack_delays_a_step(
         }
         for trace in traces
     ]
-    tried = dict.fromkeys((later, delayed), 0)
-    for rank, correlation, of_launch, of_work in rows(database, NODES)[seed::17]:
-        _, thread, number = works[rank][correlation]
-        for change, slack in ((later, of_work), (delayed, of_launch)):
-            if slack is None:
+    slack = "run_slack" if len(traces) > 1 else "slack"
+    nodes = rows(database, NODES.format(slack=f"critical_path.{slack}"))
+    tried = 0
+    for rank, correlation, of_launch, of_work in nodes[chosen]:
+        _, thread, number = works[rank or 0][correlation]
+        for change, slack_ns in ((later, of_work), (delayed, of_launch)):
+            if slack_ns is None:
                 continue
-            place = (one.known, rank, thread, number)
-            said = (rank, thread, number, change.__name__, slack)
-            assert ends(executed(change(*place, slack))) == usual, said
-            assert ends(executed(change(*place, slack + 1))) != usual, said
-            tried[change] += slack > 0
-    assert min(tried.values()) > 5
+            place = (one.known, rank or 0, thread, number)
+            said = (one.name, rank, thread, number, change.__name__, slack_ns)
+            assert ends(executed(change(*place, slack_ns))) == usual, said
+            assert ends(executed(change(*place, slack_ns + 1))) != usual, said
+            tried += slack_ns > 0
+    return tried
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_delay_beyond_the_slack_delays_a_step(
+    seed: int, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """GPU work may be later by exactly its slack, or its launch's."""
+    one = case("job", job(seed), Delays(), recorded=True)
+    assert try_delays(one, tmp_path, database, slice(seed, None, 17)) > 10
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        one_thread(1, recorded=True),
+        one_thread(2, recorded=True),
+        test_composed.autograd(2),
+        test_composed.ranks(1),
+        test_composed.ranks(3),
+    ],
+    ids=lambda one: one.name,
+)
+def test_waits_that_found_their_work_over_limit_the_slack(
+    one: Case, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A delay that makes such a wait block, or a stream wait, goes on from there."""
+    assert try_delays(one, tmp_path, database, slice(0, None, 2)) > 20
+
+
+def test_clocks_of_ranks_do_not_matter(tmp_path: Path) -> None:
+    """A rank whose clock is 37 us late has the same slack."""
+    found = []
+    for late_us in (0, 37):
+        folder = tmp_path / f"{late_us}"
+        folder.mkdir()
+        for rank, trace in enumerate(execute(test_composed.ranks(1).program)):
+            page = json.loads(trace.json_text())
+            for event in page["traceEvents"]:
+                event["ts"] += rank * late_us
+            (folder / f"rank{rank}.json").write_text(json.dumps(page))
+        with tracedb.open() as database:
+            database.ingest([folder], run="job")
+            query = NODES.format(slack="critical_path.run_slack")
+            found.append(rows(database, query))
+            shifts = rows(database, "SELECT DISTINCT shift_ns FROM graph.clock")
+            assert len(shifts) == 1 + (late_us > 0)
+    assert found[0] == found[1]
+    assert len(found[0]) > 100

@@ -44,7 +44,7 @@ class Oracle:
         """
         for row in database.sql(query).iter_rows(named=True):
             self.work[row["gpu_op_id"]] = row
-        self.after = {
+        self.next = {
             row["previous_gpu_op_id"]: kernel for kernel, row in self.work.items()
         }
         self.launches = defaultdict(list)
@@ -52,45 +52,22 @@ class Oracle:
             if row["launch_start_ns"] is not None:
                 submitted = row["launch_start_ns"] + max(row["submit_ns"] - 1, 0)
                 self.launches[row["launch_thread_id"]].append((submitted, kernel))
-        self.resumptions = defaultdict(list)
-        self.woken = defaultdict(list)
-        self.of_call = {}
-        for resume_id, thread, resume, call, kernel, waker in rows(
-            database,
-            f"""
-            SELECT resume_id, thread_id, resume_ns, call_id, cause_gpu_op_id,
-                cause_thread_id FROM graph.host_cause {chosen} ORDER BY resume_id
-            """,
-        ):
-            self.resumptions[thread].append((resume, resume_id, call))
-            if waker is not None:
-                self.woken[waker].append((resume, thread, resume, resume_id))
-            if call is not None:
-                self.of_call[call] = (thread, resume, resume_id, kernel)
-        self.awaiting = defaultdict(list)
-        after = {
+        self.after = {
             (cause, kind): delay
             for cause, kind, delay in rows(
                 database,
                 f"SELECT cause, kind, median_ns FROM prediction.delay {chosen}",
             )
         }
-        for kernel, end, call_end, call, target in rows(
-            database,
-            "SELECT gpu_op_id, gpu_op_end_ns, end_ns, call_id, target "
-            f"FROM graph.host_awaited {chosen}",
-        ):
-            late = call_end - end - after.get(("return", target), 0)
-            self.awaiting[kernel].append((call, late))
+        self.absorbed: dict[int, dict[int, int]] = defaultdict(dict)
+        """How long a thread waited, by when it continued."""
+        self._read_causes(database, chosen)
+        self._read_calls(database, trace_id)
         self.waiters = defaultdict(list)
-        for kernel, waiter, late, reason in rows(
-            database,
-            "SELECT awaited_gpu_op_id, gpu_op_id, start_ns - awaited_end_ns, reason "
-            f"FROM graph.stream_wait {chosen}",
+        for kernel, waiter, late in rows(
+            database, WAITING + f"WHERE wait.trace_id = {trace_id}"
         ):
-            usual = after.get((reason, self.work[waiter]["kind"]), 0)
-            self.waiters[kernel].append((waiter, late - usual))
-        self.wait_starts = self._wait_starts(database, chosen)
+            self.waiters[kernel].append((waiter, late))
         self.ends = defaultdict(list)
         for thread, end in rows(
             database,
@@ -99,33 +76,65 @@ class Oracle:
         ):
             self.ends[thread].append(end)
         self.of_kernel = cache(self._of_kernel)
-        self.of_stretch = cache(self._of_stretch)
+        self.of_stretch = cache(self.of_time)
 
-    @staticmethod
-    def _wait_starts(
-        database: tracedb.Database, chosen: str
-    ) -> dict[tuple[int, int], int]:
-        """When each wait began, by thread and end of the wait."""
-        query = f"""
-            SELECT thread_id, end_ns, wait_start_ns FROM graph.host_call {chosen}
-            UNION ALL
-            SELECT thread_id, end_ns, start_ns FROM graph.thread_wait {chosen}
-        """
-        return {(t, end): start for t, end, start in rows(database, query)}
+    def _read_causes(self, database: tracedb.Database, chosen: str) -> None:
+        """Read when threads continued after something."""
+        self.causes = {}
+        self.woken = defaultdict(list)
+        waits = {
+            (thread, end): end - start
+            for thread, start, end in rows(
+                database,
+                f"SELECT thread_id, start_ns, end_ns FROM graph.thread_wait {chosen}",
+            )
+        }
+        for thread, resume, call, kernel, waker in rows(
+            database,
+            "SELECT thread_id, resume_ns, call_id, cause_gpu_op_id, cause_thread_id "
+            f"FROM graph.host_cause {chosen}",
+        ):
+            self.causes[call] = kernel
+            if waker is not None:
+                self.woken[waker].append((resume, thread))
+            if call is None:
+                self._absorb(thread, resume, waits.get((thread, resume), 0))
+
+    def _read_calls(self, database: tracedb.Database, trace_id: int) -> None:
+        """Read what calls wait for, or would."""
+        self.awaiting = defaultdict(list)
+        self.of_call = {}
+        blocking = rows(database, AWAITED + f"WHERE call.trace_id = {trace_id}")
+        ended: dict[int, int] = {}
+        for _, end, call, *_ in blocking:
+            ended[call] = max(ended.get(call, 0), end)
+        for kernel, end, call, thread, start, call_end, target, is_wait in blocking:
+            usual = self.after.get(("return", target), 0)
+            late = call_end - end - usual
+            if self.causes.get(call) == kernel:
+                late = 0
+            self.of_call[call] = (thread, call_end)
+            self.awaiting[kernel].append((thread, call_end, max(late, 0)))
+            idle = self.after.get(("call", target), 0) if is_wait else 0
+            is_held = call in self.causes or ended[call] + usual >= call_end
+            waited = max(call_end - start - idle, 0) if is_held else 0
+            self._absorb(thread, call_end, waited)
+
+    def _absorb(self, thread: int, resume: int, waited: int) -> None:
+        """A delay before a thread continues fits into the time that it waited."""
+        known = self.absorbed[thread].get(resume, waited)
+        self.absorbed[thread][resume] = min(known, waited)
 
     def _of_kernel(self, kernel: int) -> int:
         found = [NONE]
-        following = self.after.get(kernel)
+        following = self.next.get(kernel)
         if following is not None:
             found.append(
                 self._gap(following, "after_stream_ns", "stream")
                 + self.entered(following)
             )
-        for call, late in self.awaiting[kernel]:
-            if call in self.of_call:
-                thread, _, resume_id, cause = self.of_call[call]
-                gap = 0 if cause == kernel else max(late, 0)
-                found.append(gap + self.of_stretch(thread, resume_id))
+        for thread, resume, late in self.awaiting[kernel]:
+            found.append(late + self.of_stretch(thread, resume))
         for waiter, late in self.waiters[kernel]:
             is_cause = self.work[waiter]["cause_gpu_op_id"] == kernel
             gap = 0 if is_cause else max(late, 0)
@@ -146,34 +155,37 @@ class Oracle:
             return 0
         return max(int(row["start_ns"] - row[usual]), 0)
 
-    def _of_stretch(self, thread: int, resume_id: int) -> int:
-        (resume,) = [r for r, m, _ in self.resumptions[thread] if m == resume_id] or [
-            -1
-        ]
-        return self.of_time(thread, resume, resume_id)
-
-    def of_time(self, thread: int, time: int, resume_id: int | None = None) -> int:
-        """Slack of a thread at a time, up to its next resume_id and after it."""
-        later = [m for m in self.resumptions[thread] if m[0] > time]
-        if resume_id is not None:
-            later = [m for m in self.resumptions[thread] if m[1] > resume_id]
-        until = min((m[0] for m in later), default=NONE)
+    def of_time(self, thread: int, time: int) -> int:
+        """Slack of a thread at a time, up to when it next continues, and after it."""
+        until = min((at for at in self.absorbed[thread] if at > time), default=NONE)
         found = [NONE]
         for launched, kernel in self.launches[thread]:
             if time <= launched < until:
                 gap = self._gap(kernel, "after_launch_ns", "launch")
                 found.append(gap + self.entered(kernel))
-        for at, other, _, woken in self.woken[thread]:
+        for at, other in self.woken[thread]:
             if time <= at < until:
-                found.append(self.of_stretch(other, woken))
+                found.append(self.of_stretch(other, at))
         found += [
             self.of_end(thread, end) for end in self.ends[thread] if time <= end < until
         ]
-        if later:
-            resume, following, _ = min(later, key=lambda m: m[1])
-            begun = self.wait_starts.get((thread, resume), resume)
-            found.append(max(resume - begun, 0) + self.of_stretch(thread, following))
+        if until < NONE:
+            found.append(self.absorbed[thread][until] + self.of_stretch(thread, until))
         return min(found)
+
+
+WAITING = """
+    SELECT awaited_gpu_op_id, gpu_op_id, work.start_ns - awaited.end_ns - delay_ns
+    FROM prediction.gpu_awaited AS wait
+    INNER JOIN graph.stream_position AS work USING (gpu_op_id)
+    INNER JOIN staging.gpu_op AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
+"""
+AWAITED = """
+    SELECT gpu_op_id, gpu_op_end_ns, call_id, thread_id, wait_start_ns, call.end_ns,
+        awaited.target, kind = 'wait'
+    FROM graph.host_awaited AS awaited
+    INNER JOIN graph.host_call AS call USING (call_id)
+"""
 
 
 def assert_equal_to_oracle(database: tracedb.Database, trace_id: int) -> int:
@@ -198,7 +210,7 @@ def assert_equal_to_oracle(database: tracedb.Database, trace_id: int) -> int:
     ):
         expected = oracle.of_time(thread, start)
         if call in oracle.of_call:
-            expected = min(expected, oracle.of_stretch(thread, oracle.of_call[call][2]))
+            expected = min(expected, oracle.of_stretch(*oracle.of_call[call]))
         assert found[call] == (None if expected >= NONE else expected), call
         compared += 1
     return compared

@@ -7,7 +7,7 @@ CREATE TABLE critical_path.host_successor (
     trace_id,
     -- Host thread.
     thread_id,
-    -- What it had continued from (`graph.host_cause`); 0 before the first.
+    -- The stretch of the thread (`critical_path.thread_stretch`); 0 before the first.
     resume_id,
     -- [ns] Time on the thread after which it would be too late for this one.
     at_ns,
@@ -17,28 +17,12 @@ CREATE TABLE critical_path.host_successor (
     target_gpu_op_id,
     -- The thread that continues.
     target_thread_id,
-    -- What it continues from (`graph.host_cause`).
+    -- Its stretch that starts then.
     target_resume_id,
     -- [ns] How long the delay may be before that is delayed.
     slack_ns
 ) AS
 WITH
--- A thread that continued had waited for some time; an earlier delay fits into that.
-resumed AS (
-    SELECT
-        cause.*,
-        coalesce(
-            call.wait_start_ns, thread_wait.start_ns, cause.resume_ns
-        ) AS wait_start_ns
-    FROM graph.host_cause AS cause
-    LEFT JOIN graph.host_call AS call ON cause.call_id = call.call_id
-    LEFT JOIN graph.thread_wait AS thread_wait
-        ON
-            cause.cause = thread_wait.kind
-            AND cause.thread_id = thread_wait.thread_id
-            AND cause.resume_ns = thread_wait.end_ns
-),
-
 successor AS (
     SELECT
         work.trace_id,
@@ -59,14 +43,15 @@ successor AS (
     WHERE work.call_id IS NOT NULL
     UNION ALL
     SELECT
-        trace_id, cause_thread_id, resume_ns, 'thread', NULL, thread_id, resume_id, 0
-    FROM graph.host_cause
+        cause.trace_id, cause_thread_id, resume_ns, 'thread', NULL, thread_id,
+        stretch.resume_id, 0
+    FROM graph.host_cause AS cause
+    INNER JOIN critical_path.thread_stretch AS stretch USING (thread_id, resume_ns)
     WHERE cause IN ('join', 'fork')
     UNION ALL
     SELECT
-        trace_id, thread_id, resume_ns - 1, 'wait', NULL, thread_id, resume_id,
-        greatest(resume_ns - wait_start_ns, 0)
-    FROM resumed
+        trace_id, thread_id, resume_ns - 1, 'wait', NULL, thread_id, resume_id, absorbed_ns
+    FROM critical_path.thread_stretch
     UNION ALL
     SELECT trace_id, thread_id, end_ns, 'end', NULL, NULL, NULL, 0
     FROM critical_path.measured_path
@@ -84,6 +69,6 @@ SELECT
     target_resume_id,
     min(slack_ns)
 FROM successor
-ASOF LEFT JOIN graph.last_resume AS latest
+ASOF LEFT JOIN critical_path.thread_stretch AS latest
     ON successor.thread_id = latest.thread_id AND at_ns >= latest.resume_ns
 GROUP BY ALL;

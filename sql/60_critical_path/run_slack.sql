@@ -15,7 +15,7 @@ CREATE VIEW critical_path.run_slack (
     -- [ns] Slack; NULL if no step depends on it.
     slack_ns
 ) AS
-WITH RECURSIVE
+WITH
 in_run AS MATERIALIZED (SELECT trace_id FROM critical_path.run_trace),
 
 stretch_slack AS MATERIALIZED (FROM critical_path.run_stretch_slack),
@@ -64,26 +64,15 @@ going_on AS (
     QUALIFY row_number() OVER (PARTITION BY successor.thread_id, at_ns ORDER BY kind) = 1
 ),
 
--- Calls that blocked, and all enclosing ops, continue from a time inside them.
-inside AS (
-    SELECT call_id AS node_id, op_id, slack_ns
-    FROM graph.host_cause AS cause
-    SEMI JOIN in_run ON cause.trace_id = in_run.trace_id
-    INNER JOIN staging.call AS call USING (call_id)
+least_inside AS (
+    SELECT node_id, min(slack_ns) AS slack_ns
+    FROM critical_path.inner_stretch AS inner_stretch
     INNER JOIN stretch_slack AS after
         ON
-            cause.trace_id = after.trace_id
-            AND cause.thread_id = after.lane
-            AND cause.resume_id = after.stretch
-    UNION ALL
-    SELECT inside.op_id, op.parent_op_id, min(slack_ns)
-    FROM inside
-    INNER JOIN staging.op AS op USING (op_id)
-    GROUP BY ALL
-),
-
-least_inside AS (
-    SELECT node_id, min(slack_ns) AS slack_ns FROM inside GROUP BY node_id
+            inner_stretch.trace_id = after.trace_id
+            AND thread_id = after.lane
+            AND resume_id = after.stretch
+    GROUP BY node_id
 ),
 
 host AS (

@@ -1,7 +1,8 @@
 -- How much longer each node could take, anywhere in it, without delaying the end of a step;
 -- in a trace without steps, of the trace. It is 0 on the critical path of a step. A delay
 -- propagates along the measured causes; where something else was the cause, the time until
--- then may absorb it first. Waits that found their work over are ignored.
+-- then may absorb it first. Waits that found their work over absorb it only until they
+-- would wait.
 -- One row per op, call and GPU op.
 -- Key: node_id.
 CREATE TABLE critical_path.slack (
@@ -14,7 +15,7 @@ CREATE TABLE critical_path.slack (
     -- [ns] Slack; NULL if no step depends on it.
     slack_ns
 ) AS
-WITH RECURSIVE
+WITH
 -- The minimum over what continues at a time or later within the stretch of the thread.
 going_on AS (
     SELECT
@@ -38,26 +39,15 @@ going_on AS (
     QUALIFY row_number() OVER (PARTITION BY thread_id, at_ns ORDER BY kind) = 1
 ),
 
--- Calls that blocked, and all enclosing ops, continue from a time inside them.
-inside AS (
-    SELECT call_id AS node_id, op_id, slack_ns
-    FROM graph.host_cause AS cause
-    INNER JOIN (SELECT call_id, op_id FROM staging.call) AS call USING (call_id)
+least_inside AS (
+    SELECT node_id, min(slack_ns) AS slack_ns
+    FROM critical_path.inner_stretch AS inner_stretch
     INNER JOIN critical_path.stretch_slack AS after
         ON
-            cause.trace_id = after.trace_id
-            AND cause.thread_id = after.lane
-            AND cause.resume_id = after.stretch
-    WHERE cause.trace_id IN (SELECT trace_id FROM staging.computing)
-    UNION ALL
-    SELECT inside.op_id, op.parent_op_id, min(slack_ns)
-    FROM inside
-    INNER JOIN (SELECT op_id, parent_op_id FROM staging.op) AS op USING (op_id)
-    GROUP BY ALL
-),
-
-least_inside AS (
-    SELECT node_id, min(slack_ns) AS slack_ns FROM inside GROUP BY node_id
+            inner_stretch.trace_id = after.trace_id
+            AND thread_id = after.lane
+            AND resume_id = after.stretch
+    GROUP BY node_id
 ),
 
 host AS (

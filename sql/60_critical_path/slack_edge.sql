@@ -8,7 +8,8 @@ CREATE TABLE critical_path.slack_edge (
     trace_id,
     -- Lane: a thread, or minus the first work of a stream.
     lane,
-    -- Stretch of the lane: a `resume_id` of the thread, 0 before the first, or GPU work.
+    -- Stretch of the lane: of a thread as in `critical_path.thread_stretch`, 0 before the
+    -- first; of a stream, the GPU work that ends it.
     stretch,
     -- The dependent lane; 0 for the end of a step.
     target_lane,
@@ -36,16 +37,16 @@ returned AS (
         awaited.trace_id,
         awaited.gpu_op_id,
         call.thread_id,
-        cause.resume_id,
-        call.end_ns,
+        stretch.resume_id,
         CASE
             WHEN cause.cause_gpu_op_id = awaited.gpu_op_id THEN 0
             ELSE greatest(awaited.end_ns - gpu_op_end_ns - coalesce(median_ns, 0), 0)
         END AS slack_ns
     FROM graph.host_awaited AS awaited
     INNER JOIN staging.call AS call ON awaited.call_id = call.call_id
-    INNER JOIN graph.host_cause AS cause
-        ON awaited.trace_id = cause.trace_id AND awaited.call_id = cause.call_id
+    INNER JOIN critical_path.thread_stretch AS stretch
+        ON call.thread_id = stretch.thread_id AND call.end_ns = resume_ns
+    LEFT JOIN graph.host_cause AS cause ON awaited.call_id = cause.call_id
     LEFT JOIN prediction.delay AS delay
         ON
             awaited.trace_id = delay.trace_id
@@ -61,17 +62,13 @@ waiting AS (
         last_gpu_op_id,
         stretch.slack_ns + CASE
             WHEN cause_gpu_op_id = awaited_gpu_op_id THEN 0
-            ELSE greatest(wait.start_ns - awaited_end_ns - coalesce(median_ns, 0), 0)
+            ELSE greatest(work.start_ns - awaited.end_ns - delay_ns, 0)
         END AS slack_ns
-    FROM graph.stream_wait AS wait
+    FROM prediction.gpu_awaited AS wait
     INNER JOIN critical_path.stream_stretch AS stretch USING (gpu_op_id)
     INNER JOIN graph.gpu_cause USING (gpu_op_id)
     INNER JOIN graph.stream_position AS work USING (gpu_op_id)
-    LEFT JOIN prediction.delay AS delay
-        ON
-            wait.trace_id = delay.trace_id
-            AND reason = delay.cause
-            AND work.kind = delay.kind
+    INNER JOIN graph.stream_position AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
 ),
 
 edge AS (

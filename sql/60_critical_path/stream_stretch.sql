@@ -24,7 +24,7 @@ WITH
 awaited AS (
     SELECT gpu_op_id FROM graph.host_awaited
     UNION
-    SELECT awaited_gpu_op_id FROM graph.stream_wait
+    SELECT awaited_gpu_op_id FROM graph.gpu_awaited
     UNION
     SELECT gpu_op_id FROM critical_path.measured_path WHERE gpu_op_id IS NOT NULL
     UNION

@@ -8,7 +8,7 @@ CREATE TABLE critical_path.stretch_slack (
     trace_id,
     -- Lane: a thread, or minus the first work of a stream; 0 for the ends of steps.
     lane,
-    -- Stretch of the lane: a `resume_id` of the thread, 0 before the first, or GPU work.
+    -- Stretch of the lane, as in `critical_path.slack_edge`.
     stretch,
     -- [ns] Slack; NULL if no step depends on it.
     slack_ns

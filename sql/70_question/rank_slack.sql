@@ -32,7 +32,8 @@ arrival AS (
     SELECT step_id, min(slack_ns) AS slack_ns
     FROM critical_path.run_stretch_slack AS place
     INNER JOIN graph.node_step AS node_step ON -place.stretch = node_step.node_id
-    WHERE stretch < 0
+    -- The start of a collective on a stream.
+    WHERE lane < 0 AND stretch < 0
     GROUP BY step_id
 ),
 

@@ -17,6 +17,7 @@ from support import SAMPLES, DatabaseOf, Ingested, rows
 import tracedb
 from tracedb.cli.main import tracedb as command
 from tracedb.report import MOST_BYTES
+from tracedb.report.sections import SECTIONS, with_rows
 from tracedb.report.timeline import timeline
 from tracedb.synthetic import Delays, execute, random_program
 
@@ -346,22 +347,19 @@ def test_a_page_has_no_errors_or_requests(folder: Path, page: Page, name: str) -
 
 
 @needs_chromium
-def test_figures_equal_those_of_the_rows(
-    folder: Path, page: Page, database_of: DatabaseOf
-) -> None:
-    """The median of an even number is the mean of two; small shares are not 0 %."""
-    page.open(folder / "gpu.html")
-    query = "SELECT count(*), median(end_ns - start_ns) FROM critical_path.step_period"
-    count, median_ns = rows(database_of(GPU), f"{query} WHERE variant_id = 0")[0]
-    assert count % 2 == 0
-    told = page.run("document.querySelector('.facts').innerText")
-    value = re.search(r"([\d.]+) (us|ms)\s+period of a step \(median of all", told)
-    assert value
-    scale = {"us": 1e3, "ms": 1e6}[value[2]]
-    assert float(value[1]) * scale == pytest.approx(median_ns, rel=1e-3)
+def test_figures_equal_those_of_the_summary(folder: Path, page: Page) -> None:
+    """The step time is the summary's, not a second one; small shares are not 0 %."""
+    for name in ("gpu", "eight", "cpu"):
+        page.open(folder / f"{name}.html")
+        told = page.run("[...document.querySelectorAll('.facts div')].at(-1).innerText")
+        step = page.run("data.summary.find(one => one.mark === 'Step').text")
+        value, words = re.fullmatch(r"(\S+ \w+) \((.*)\)", step).groups()  # type: ignore[union-attr]
+        assert told.split("\n") == [value, f"step: {words}"]
     assert page.run("[quantile([1, 2, 3, 10], 0.5), quantile([7], 0.1)]") == [2.5, 7]
     shares = page.run("[0, 1e-5, -1e-5, 0.1234].map(share)")
     assert shares == ["0.0 %", "<0.1 %", ">-0.1 %", "12.3 %"]
+    values = page.run("[3e-5, 0.0123].map(value => valued('p_value', value))")
+    assert values == ["<0.001", "0.012"]
     colours = page.run("Array.from({length: 40}, (_, i) => colour('family ' + i))")
     assert len({*colours}) == 40
 
@@ -405,6 +403,57 @@ def test_kinds_have_readable_names(folder: Path, page: Page) -> None:
             )
             assert first
             assert all("_" not in words and words for words, _ in first)
+
+
+def test_pictures_get_all_ranks_and_steps() -> None:
+    """Rows that a table could leave out are there where a picture would miss them."""
+    rows = [(rank, step, 9, 9, rank) for rank in range(8) for step in range(100)]
+    columns = ["rank", "step", "period_ns", "host_ns", "trace_id"]
+    whole = {"periods": 800, "trust": 500}
+    for section in SECTIONS:
+        if section.name in whole:
+            made = with_rows(section, "", columns, rows)
+            assert len(made["rows"]) == whole[section.name]
+            assert made["is_cut"] == (section.name == "trust")
+
+
+@needs_chromium
+def test_pictures_are_as_wide_as_the_window(folder: Path, page: Page) -> None:
+    """A narrow window does not cut them off; what is left out is stated."""
+    page.size(1000, 800)
+    for name in ("eight", "beside"):
+        page.open(folder / f"{name}.html")
+        beyond = (
+            "[...document.querySelectorAll('.picture')]"
+            ".filter(one => one.scrollWidth > one.clientWidth)"
+            ".map(one => one.parentElement.id)"
+        )
+        assert page.run(beyond) == []
+    page.size(1440, 900)
+    part = "const part = data.sections.find(s => s.name === 'bounds')"
+    notes = page.run(
+        f"(() => {{{part}; return [false, true].map(is_cut => "
+        "cut({...part, is_cut}).textContent ?? '')})()"
+    )
+    assert notes[0] == ""
+    assert notes[1].startswith("The picture shows the first ")
+
+
+@needs_chromium
+def test_places_that_differ_have_different_labels(folder: Path, page: Page) -> None:
+    """A bar of what changed names the module, too: ops repeat in many modules."""
+    page.open(folder / "gpu.html")
+    op = "autograd::engine::evaluate_function: AddmmBackward0"
+    rows = [["host_op", f"Net_0/Block_{i}/Linear_{i}", op, 9 - i] for i in range(3)]
+    section = {"columns": ["kind", "module", "place", "change_ns"], "rows": rows}
+    labels = page.run(
+        f"(() => {{const [host] = changes({json.dumps({**section, 'title': ''})}); "
+        "redrawn.at(-1)(); return [...host.querySelectorAll('text:not(.soft)')]"
+        ".map(one => one.textContent)})()"
+    )
+    assert labels == [
+        f"host in ops: AddmmBackward0, Net_0/Block_{i}/Linear_{i}" for i in range(3)
+    ]
 
 
 def test_a_database_in_memory_is_called_db(tmp_path: Path) -> None:

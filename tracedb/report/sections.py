@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     """A section as data for the page."""
 
 MOST_ROWS = 500
+_MOST_DRAWN = 10_000
+"""Most rows of a section whose picture needs all of them."""
+_DRAWN_WHOLE = frozenset({"bars", "icicle", "memory", "periods", "stack"})
+"""Pictures that would leave out ranks, steps or modules if rows were missing."""
 _LONG_NAME = NAME_LENGTH * 2
 _KNOWN = "known_answer_"
 """Prefix of the names of known answers."""
@@ -502,14 +506,15 @@ def shown(
         source = re.sub(rf"\b{re.escape(name)}\b", _known_as(name), source)
     cursor = connection.execute(f"FROM ({source})")
     columns = [column[0] for column in cursor.description or ()]
-    return with_rows(section, query, columns, cursor.fetchmany(MOST_ROWS + 1))
+    return with_rows(section, query, columns, cursor.fetchmany(_most(section) + 1))
 
 
 def with_rows(
     section: Section, query: str, columns: list[str], rows: list[tuple[Any, ...]]
 ) -> Shown:
     """A section with given rows, and shortened names for tables."""
-    shown_rows = [[_value(value) for value in row] for row in rows[:MOST_ROWS]]
+    most = _most(section)
+    shown_rows = [[_value(value) for value in row] for row in rows[:most]]
     return {
         "name": section.name,
         "title": section.title,
@@ -523,8 +528,13 @@ def with_rows(
             name: _short(values)
             for name, *values in zip(columns, *shown_rows, strict=True)
         },
-        "is_cut": len(rows) > MOST_ROWS,
+        "is_cut": len(rows) > most,
     }
+
+
+def _most(section: Section) -> int:
+    """How many rows of a section the page holds."""
+    return _MOST_DRAWN if section.picture in _DRAWN_WHOLE else MOST_ROWS
 
 
 def _value(value: object) -> object:

@@ -23,6 +23,13 @@ function rankLabel(row) {
   return files.rows.length > 1 && row.trace_id != null ? "trace " + row.trace_id : "";
 }
 
+/** Pictures that are as wide as their place, and at most `most` pixels. */
+function fitted(most, draw) {
+  const host = el("div");
+  redrawn.push(() => host.replaceChildren(...draw(Math.min(most, host.clientWidth || most))));
+  return host;
+}
+
 function stepLabel(step) {
   return step == null ? "whole trace" : "step " + step;
 }
@@ -84,9 +91,9 @@ function stack(section) {
   const kinds = kindsOf(rows, "time_ns");
   const tallest = Math.max(...groups.map(([, parts]) =>
     Math.max(...[...grouped(parts, (row) => row.step).values()].map((step) => step.reduce((sum, row) => sum + row.time_ns, 0)))));
-  const shownGroups = groups.slice(0, 16);
-  const width = Math.max(230, Math.floor(1300 / Math.min(shownGroups.length, 4)) - 20), height = 190;
-  const pictures = shownGroups.map(([, parts]) => {
+  const shownGroups = groups.slice(0, 16), height = 190;
+  const pictures = fitted(1300, (all) => shownGroups.map(([, parts]) => {
+    const width = Math.max(230, Math.floor(all / Math.min(shownGroups.length, 4)) - 8);
     const steps = [...grouped(parts, (row) => row.step)];
     const wide = Math.min(64, (width - 70) / steps.length);
     const drawn = svg("svg", { viewBox: `0 0 ${width} ${height + 40}`, width, height: height + 40, role: "img" });
@@ -123,9 +130,9 @@ function stack(section) {
     name.textContent = groups.length > 1 ? rankLabel(parts[0]) : "";
     drawn.append(name);
     return drawn;
-  });
+  }));
   const rest = groups.length > 16 ? el("p", { class: "words" }, `The first 16 of ${groups.length} ranks.`) : null;
-  return [legend(kinds), ...pictures, rest];
+  return [legend(kinds), pictures, rest];
 }
 
 /** A chart of uPlot's in the colours of the theme, drawn anew when they change. */
@@ -162,6 +169,7 @@ function periods(section) {
         value: (_, value) => (value == null ? "" : value.toPrecision(4) + " ms"),
       }))],
     }, values, "The period of each step"));
+    if (groups.length > lines.length) made.push(el("p", { class: "words" }, `The first ${lines.length} of ${groups.length} ranks.`));
   }
   if (groups.length > 1 && steps.length) made.push(...heat(groups, steps));
   return made;
@@ -196,7 +204,7 @@ function memory(section) {
 
 /** Ranks by steps: deviation of each period from the median of its step. */
 function heat(groups, steps) {
-  const cell = Math.max(2, Math.min(40, Math.floor(1100 / steps.length))), tall = Math.max(4, Math.min(22, Math.floor(400 / groups.length)));
+  const tall = Math.max(4, Math.min(22, Math.floor(400 / groups.length)));
   const all = [...grouped(groups.flat(), (row) => row.step)].map(([step, own]) => {
     const sorted = own.map((row) => row.period_ns).sort((a, b) => a - b);
     return [step, quantile(sorted, 0.5)];
@@ -205,8 +213,11 @@ function heat(groups, steps) {
   const off = (row) => row.period_ns / (medians.get(row.step) || 1) - 1;
   const most = Math.max(0.02, ...groups.flat().map((row) => Math.abs(off(row))));
   const canvas = el("canvas");
-  const width = 90 + cell * steps.length, height = tall * groups.length + 18;
+  const height = tall * groups.length + 18;
+  let cell;
   redrawn.push(() => {
+    cell = Math.max(2, Math.min(40, Math.floor((Math.min(1190, canvas.parentElement.clientWidth) - 90) / steps.length)));
+    const width = 90 + cell * steps.length;
     const pen = sized(canvas, width, height);
     pen.font = "11px system-ui, sans-serif";
     groups.forEach((own, i) => {
@@ -353,10 +364,14 @@ function roofline(section) {
 
 /** A drawing of labelled rows over one axis of time, from low to high. */
 function labelled(rows, label, low, high, words, draw) {
-  const width = 1100, left = 300, tall = 22, height = rows.length * tall + 34;
+  return fitted(1100, (width) => [labelledIn(width, rows, label, low, high, words, draw)]);
+}
+
+function labelledIn(width, rows, label, low, high, words, draw) {
+  const left = Math.min(360, 0.4 * width), tall = 22, height = rows.length * tall + 34;
   const x = (ns) => left + ((ns - low) / (high - low || 1)) * (width - left - 30);
   const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": words });
-  for (const at of ticks(low, high, 6)) {
+  for (const at of ticks(low, high, width < 800 ? 4 : 6)) {
     drawn.append(svg("line", { x1: x(at), x2: x(at), y1: 0, y2: height - 22 }));
     const text = svg("text", { x: x(at), y: height - 6, "text-anchor": "middle", class: "soft" });
     text.textContent = tickTime(at);
@@ -364,7 +379,7 @@ function labelled(rows, label, low, high, words, draw) {
   }
   rows.forEach((row, i) => {
     const text = svg("text", { x: left - 8, y: i * tall + 15, "text-anchor": "end" });
-    text.textContent = shorter(shown(label(row)), 46);
+    text.textContent = shorter(shown(label(row)), Math.floor(left / 6.4));
     drawn.append(text);
     for (const part of draw(row, x, i * tall + 11)) {
       part.box.addEventListener("mousemove", (event) => showTip(event, bdi(label(row)), ": " + part.words));
@@ -408,7 +423,8 @@ function changes(section) {
   const rows = objects(section).filter((row) => row.change_ns).sort((a, b) => Math.abs(b.change_ns) - Math.abs(a.change_ns)).slice(0, 20);
   if (!rows.length) return [];
   const most = Math.abs(rows[0].change_ns);
-  const label = (row) => [row.kind && worded(row.kind), row.place].filter(Boolean).join(": ");
+  const place = (row) => [row.place?.replace(/^autograd::engine::evaluate_function: /, ""), row.module].filter(Boolean).join(", ");
+  const label = (row) => [row.kind && worded(row.kind), place(row)].filter(Boolean).join(": ");
   return [labelled(rows, label, -most, most, section.title, (row, x, y) => [{
     box: svg("rect", { x: x(Math.min(0, row.change_ns)), y: y - 7, width: Math.max(1, Math.abs(x(row.change_ns) - x(0))), height: 14, fill: row.change_ns > 0 ? "#d1495b" : "#3a7ca5" }),
     words: `${row.change_ns > 0 ? "+" : ""}${time(row.change_ns)} per step (${time(row.against_ns ?? 0)} there, ${time(row.here_ns ?? 0)} here)`,

@@ -17,7 +17,7 @@ function build() {
   const sections = data.sections.map((section) => ({ section, isLate: late.has(section.name) }));
   const shownSection = ({ section }) => {
     const children = section.rows.length
-      ? [el("div", { class: "picture" }, ...PICTURES[section.picture](section).filter(Boolean)), ...table(section)]
+      ? [el("div", { class: "picture" }, ...PICTURES[section.picture](section).filter(Boolean), cut(section)), ...table(section)]
       : [el("p", { class: "empty" }, section.empty)];
     return part(section.name, section.title, section.words, ...children, query(section));
   };
@@ -31,6 +31,12 @@ function build() {
     data.other_runs ? `The database has ${data.other_runs} more run${data.other_runs > 1 ? "s" : ""}. ` : "",
     "Charts: uPlot (MIT).");
   window.timeline = timeline;
+}
+
+/** What a picture leaves out. */
+function cut(section) {
+  const isCut = section.is_cut && section.picture !== "none";
+  return isCut ? el("p", { class: "words" }, `The picture shows the first ${count(section.rows.length)} rows; the query has all.`) : "";
 }
 
 function redraw() {
@@ -67,15 +73,16 @@ function summary(pieces) {
 /** What the run is, in figures. */
 function facts() {
   const rowsOf = (name) => objects(data.sections.find((section) => section.name === name));
-  const files = rowsOf("files"), steps = rowsOf("periods"), sorted = steps.map((row) => row.period_ns).sort((a, b) => a - b);
-  const at = (part) => Math.round(quantile(sorted, part));
+  const files = rowsOf("files");
+  // The summary's own words, "816 us (median of 100, ...)", so that both say the same.
+  const [, period, words] = data.summary.find((piece) => piece.mark === "Step")?.text.match(/^([\d.]+ \w+) \((.*)\)$/) ?? [];
   const gpus = [...new Set(files.map((row) => row.gpu).filter(Boolean))];
   const fact = (value, words) => el("div", null, el("b", null, value), el("span", null, words));
   return el("div", { class: "facts" },
     fact(files.length === 1 ? "1 trace" : `${files.length} ranks`, `${count(files.reduce((sum, row) => sum + row.event_count, 0))} events`),
     gpus.length ? fact(shown(gpus.join(", ")), "GPU") : null,
     fact(time(Math.round(data.timeline.lasts_ns)), `from the first event to the last${files.length > 1 ? " of all ranks" : ""}`),
-    sorted.length ? fact(time(at(0.5)), sorted.length > 1 ? `period of a step (median${files.length > 1 ? " of all ranks" : ""}; 10 to 90 %: ${time(at(0.1))} to ${time(at(0.9))})` : "period of the step") : null);
+    period ? fact(period, `step: ${words}`) : null);
 }
 
 /** Light or dark: as the system says, until a person says otherwise. */

@@ -131,6 +131,7 @@ function valued(column, value) {
   if (column === "traffic_bytes") return amount(value, "B");
   if (column.endsWith("_bytes")) return memorySize(value);
   if (column === "flops") return amount(value, "FLOP");
+  if (column === "p_value") return value < 0.001 ? "<0.001" : value.toPrecision(2);
   if (column === "device" && value < 0) return "";
   if (column === "step" || column === "rank" || column.endsWith("_id")) return String(value);
   return count(value);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,18 +54,49 @@ def _server(database: str, seconds: float) -> Any:  # noqa: ANN401 (of a package
         "mcp.server.mcpserver.exceptions", "mcp", "tracedb mcp"
     ).ToolError
     kinds = import_extra("mcp.types", "mcp", "tracedb mcp")
-    server = sdk.MCPServer(
+    tools = Tools(database, seconds)
+    server = _strict(sdk.MCPServer, refused, tools)(
         "tracedb",
         instructions=INSTRUCTIONS,
         version=tracedb.__version__,
         log_level="ERROR",
     )
-    tools = Tools(database, seconds)
     reads = kinds.ToolAnnotations(read_only_hint=True, open_world_hint=False)
     for name in TOOLS:
         tool = _with_errors(getattr(tools, name), refused)
         server.add_tool(tool, annotations=reads)
     return server
+
+
+def _strict(base: type[Any], refused: type[Exception], tools: object) -> type[Any]:
+    """A server that refuses wrong arguments in one line, and does not ignore any."""
+
+    class Strict(base):  # type: ignore[misc]
+        async def call_tool(
+            self,
+            name: str,
+            arguments: dict[str, Any],
+            *context: Any,  # noqa: ANN401 (of the SDK)
+        ) -> Any:  # noqa: ANN401 (of the SDK)
+            known = signature(getattr(tools, name, _none)).parameters
+            for argument in arguments:
+                if known and argument not in known:
+                    names = ", ".join(known)
+                    raise refused(f"no argument {argument}; available: {names}")
+            try:
+                return await super().call_tool(name, arguments, *context)
+            except refused as error:
+                wrong = getattr(error.__cause__, "errors", None)
+                if wrong is None:
+                    raise
+                texts = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in wrong()]
+                raise refused("; ".join(texts)) from error
+
+    return Strict
+
+
+def _none() -> None:
+    """What a tool that does not exist takes."""
 
 
 def _with_errors(

@@ -244,6 +244,32 @@ def test_allowed_queries(unchanged: Path, *, read_only: bool) -> None:
             assert not rows.is_empty() or "ancestor" in query, query
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "timestamp 'infinity'",
+        "date '-infinity'",
+        "timestamptz '290000-01-01'",
+        "[NULL, date '0001-01-01 (BC)']",
+        "{'a': [timestamp 'infinity']}",
+        "map([1], [date 'infinity'])",
+        "interval 1 month",
+        "[interval 1 day]",
+        "union_value(a := 1)",
+    ],
+)
+def test_what_a_data_frame_cannot_hold_is_one_line(unchanged: Path, value: str) -> None:
+    """Such values end polars with a panic, which would also end a server."""
+    with tracedb.open(unchanged / "run.duckdb", read_only=True) as database:
+        with pytest.raises(tracedb.QueryError, match="column x: a data frame cannot"):
+            database.sql(f"SELECT 1, {value} AS x")
+        database.sql(f"SELECT ({value})::VARCHAR AS x")
+    least, most = "timestamp '0001-01-01'", "timestamp '9999-12-31 23:59:59.999999'"
+    with tracedb.open(unchanged / "run.duckdb", read_only=True) as database:
+        rows = database.sql(f"SELECT {least}, {most}, timestamp_ns 'infinity'").row(0)
+    assert [one.year for one in rows] == [1, 9999, 2262]
+
+
 def test_files_can_be_allowed(unchanged: Path) -> None:
     """With the option queries may read files, but not write them."""
     for query in ("FROM 'secret.csv'", "FROM read_csv('secret.csv')"):

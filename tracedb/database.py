@@ -43,6 +43,7 @@ from tracedb.ranking import ranked_edits
 from tracedb.remote import is_remote
 from tracedb.scenario import check, read_scenarios, stored_edits
 from tracedb.sweep import swept
+from tracedb.user_rows import user_rows
 from tracedb.words import counted
 
 if TYPE_CHECKING:
@@ -300,10 +301,9 @@ class Database:
             raise QueryError("; ".join(filter(None, [text, hint]))) from error
 
     def _rows_of_any(self, query: str, most: int | None) -> pl.DataFrame:
-        """The rows of a user's query, in which columns may share a name."""
+        """The rows of a user's query."""
         relation = self._connection.sql(query)
-        rows: pl.DataFrame = (relation if most is None else relation.limit(most)).pl()
-        return rows
+        return user_rows(relation if most is None else relation.limit(most))
 
     def _rows(self, query: str) -> pl.DataFrame:
         """The rows of one of tracedb's own queries."""

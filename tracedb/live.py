@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 1000
 MOST_SECONDS = 60.0
+_MOST_BYTES = 32 << 20
+"""[B] Largest answer; a single value may have gigabytes."""
 _LONGEST = 500
 """Longest text, in characters; C++ kernel names may have thousands."""
 _AGAIN_SECONDS = 0.1
@@ -77,8 +79,14 @@ def query(database: Database, text: str, most: int) -> dict[str, Any]:
 def table(frame: pl.DataFrame, most: int, *, is_all: bool = True) -> dict[str, Any]:
     """The first rows for JSON: columns, lists of values, a note if rows are left out.
 
-    Long texts are cut in the middle.
+    Long texts are cut in the middle. Raises `QueryError` if the values are too large.
     """
+    size = int(frame.estimated_size())
+    if size > _MOST_BYTES:
+        raise QueryError(
+            f"the answer has {size >> 20:,} MiB, more than {_MOST_BYTES >> 20}; "
+            "query less data, or shorter values"
+        )
     rows = msgspec.json.decode(encode(frame.head(most), "json"))
     found: dict[str, Any] = {
         "columns": frame.columns,

@@ -40,7 +40,7 @@ _BRIEF = ("measure", "a_ns", "b_ns", "change_ns", "limit_ns", "is_within")
     "--baseline-run",
     type=int,
     metavar="N",
-    help="The run of the baseline to compare with.",
+    help="The only run of the baseline to compare with; default: all of them.",
 )
 @click.option(
     "--tolerance",
@@ -72,8 +72,10 @@ def check(  # noqa: PLR0913 (one parameter an option)
     Exits with 1 if they are slower. That is the case if the median period grew by more
     than the noise of the baseline (estimated from its steps: question.diff_noise) and
     by more than the tolerance, and if the rank test of `tracedb diff` finds the change
-    significant. The kinds of time on the critical path are shown as well; --each also
-    checks them. `tracedb diff` shows what else changed.
+    significant. If the baseline has several runs, the noise is how much these differ
+    (question.start_noise): starts of one program differ by more than their steps show,
+    so record at least three, better five. The kinds of time on the critical path are
+    shown as well; --each also checks them. `tracedb diff` shows what else changed.
     """
     with (
         tracedb.open(database, read_only=True) as db,
@@ -81,6 +83,11 @@ def check(  # noqa: PLR0913 (one parameter an option)
     ):
         rows = db.check(before, run=(baseline_run, run), tolerance=tolerance)
     output.rows(rows, _BRIEF)
+    if "start_count" not in rows.columns:
+        tell(
+            "the baseline is one run, so differences between starts of the program are "
+            "not part of its noise; three or more runs in its database show them"
+        )
     cases = [row for row in rows.rows(named=True) if each or row["measure"] == "period"]
     failed = [row for row in cases if not row["is_within"]]
     if junit is not None:

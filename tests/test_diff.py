@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter, defaultdict
+from statistics import median, stdev
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import click.testing
 import duckdb
+import polars as pl
 import pytest
 from scipy.stats import mannwhitneyu
 from support import SAMPLES, Ingested, rows
@@ -17,7 +19,7 @@ from support import SAMPLES, Ingested, rows
 import tracedb
 from tracedb import catalog
 from tracedb.cli.main import tracedb as command
-from tracedb.diff import PARTS, checked, choose
+from tracedb.diff import PARTS, checked, checked_by_starts, choose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -347,6 +349,80 @@ def test_noise_is_rarely_reported_as_a_change() -> None:
         )
     assert alarms[1, True] == alarms.total() / 2
     assert alarms[2, True] <= 4
+
+
+def starts_of(count: int, chance: random.Random) -> list[tuple[int, int]]:
+    """Six steps of each of so many starts, which differ by 4 %, their steps by 1 %."""
+    made = []
+    for number in range(1, count + 1):
+        mean = 1e6 * chance.lognormvariate(0, 0.04)
+        made += [
+            (number, round(mean * chance.lognormvariate(0, 0.01))) for _ in range(6)
+        ]
+    return made
+
+
+def test_differences_between_starts_are_noise() -> None:
+    """Equal starts hardly ever fail against five others; a third slower always does.
+
+    Against one other start, whose steps hardly differ, every third start fails.
+    """
+    chance = random.Random(4)  # noqa: S311 (numbers to test with)
+    path, part = "critical_path.compared_path", "critical_path.compared_part"
+    alarms: Counter[str] = Counter()
+    for _ in range(60):
+        made = starts_of(6, chance)
+        slower = [(7, round(time * 1.33)) for run, time in made if run == 6]
+        with duckdb.connect() as own:
+            own.execute("CREATE SCHEMA critical_path")
+            own.execute(
+                f"CREATE TABLE {path} AS SELECT unnest(?) AS run_id, 0 AS trace_id, "
+                "0 AS path_id, unnest(?) AS time_ns",
+                [list(column) for column in zip(*made, strict=True)],
+            )
+            own.execute(
+                f"CREATE TABLE {part} AS SELECT *, '' AS kind FROM {path} LIMIT 0"
+            )
+            given = frozenset({path, part})
+            catalog.create_only(own, "question.start_noise", given=given)
+            catalog.create_only(own, "question.diff_noise", given=given)
+            (row,) = own.sql("FROM question.start_noise(6)").fetchall()
+            medians = [
+                median(time for run, time in made if run == number)
+                for number in range(1, 7)
+            ]
+            noise = 3 * stdev(medians[:5]) * (1 + 1 / 5) ** 0.5
+            expected = (5, median(medians[:5]), medians[5], noise)
+            assert (row[1], *row[2:4], row[5]) == pytest.approx(expected, abs=2)
+            alarms["equal"] += row[4] > row[5]
+            one = own.sql("FROM question.diff_noise(1, 6) SELECT change_ns > noise_ns")
+            alarms["one"] += one.fetchall()[0][0]
+            own.execute(f"DELETE FROM {path} WHERE run_id = 6")
+            own.executemany(f"INSERT INTO {path} VALUES (?, 0, 0, ?)", slower)
+            (row,) = own.sql("FROM question.start_noise(7)").fetchall()
+            alarms["slower"] += row[4] > row[5]
+    assert alarms["equal"] <= 3
+    assert alarms["one"] >= 15
+    assert alarms["slower"] >= 55
+
+
+def test_all_runs_of_a_baseline_are_its_starts(pair: tracedb.Database) -> None:
+    """Two are too few without a tolerance; the checked run is none of them."""
+    done = run("check", pair.path, "--baseline", pair.path, "--run", 1)
+    assert done.exit_code == 0
+    one, two = (choose(pair.connection, "a.duckdb", run=number) for number in (1, 2))
+    with pytest.raises(tracedb.QueryError, match="2 runs, but learning how much"):
+        checked_by_starts([one, one], two, None)
+    for baseline, checks, is_within in (
+        ([one, one, one], two, False),
+        ([one, one, one], one, True),
+        ([one, two, two], two, True),
+        ([one, one], two, False),
+    ):
+        rows = checked_by_starts(baseline, checks, 0.01)
+        assert rows.filter(pl.col("measure") == "period")["is_within"].item() == (
+            is_within
+        )
 
 
 @pytest.fixture

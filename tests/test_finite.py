@@ -17,6 +17,7 @@ GUARDED = {
     "efficiency_by_step": ("peak_flops_per_second", "peak_bytes_per_second"),
     # Counts of rows that exist.
     "diff_noise": ("a_count", "b_count"),
+    "start_noise": ("start_count",),
     # Guarded by its CASE: at least four values.
     "rank_test_p": ("((len(one)", "(1"),
     "scenario_path": ("max(base.path_count)", "max(own.path_count)"),

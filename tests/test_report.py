@@ -305,6 +305,15 @@ def test_runs_are_chosen(tmp_path: Path) -> None:
     assert (tmp_path / "y.html").stat().st_size > 100_000
 
 
+def test_a_database_without_threads_has_no_report(tmp_path: Path) -> None:
+    """It may have a table of operations, so advice to ingest a trace would mislead."""
+    with (
+        tracedb.open() as database,
+        pytest.raises(tracedb.QueryError, match="`tracedb summary` tells what"),
+    ):
+        database.report(tmp_path / "a.html")
+
+
 def test_bad_output_paths_are_refused(database_of: DatabaseOf, tmp_path: Path) -> None:
     """Only a report is overwritten, and errors leave no file."""
     other = tmp_path / "notes.html"

@@ -882,15 +882,24 @@ class Database:
         Returns a row per measure, the period first, as in `question.diff_noise`, with
         the limit of the change and whether it is within that limit. The limit is the
         noise, but at least the tolerance, a share of the baseline's period (default 1
-        %). `run` is the run of the baseline and the run of this database. Raises
-        `QueryError` if there is no such run, or if the baseline has too few steps to
-        estimate the noise and no tolerance is given.
+        %). `run` is the run of the baseline and the run of this database. If the
+        baseline has several runs and none is chosen, the noise is how much they differ
+        (`question.start_noise`). Raises `QueryError` if there is no such run, or if
+        the baseline has too few steps or runs to estimate the noise and no tolerance
+        is given.
         """
-        from tracedb.diff import checked, choose
+        from tracedb.diff import baseline_runs, checked, checked_by_starts, choose
 
-        before = choose(baseline.connection, baseline.path, run=run[0])
         after = choose(self._connection, self.path, run=run[1])
-        return stoppable(self._connection, lambda: checked(before, after, tolerance))
+        is_same = baseline is self or baseline.path == self.path != ":memory:"
+        own = after.run if is_same else None
+        before = baseline_runs(baseline.connection, baseline.path, run[0], own)
+        if len(before) > 1:
+            return stoppable(
+                self._connection, lambda: checked_by_starts(before, after, tolerance)
+            )
+        only = before[0]
+        return stoppable(self._connection, lambda: checked(only, after, tolerance))
 
     @own_errors()
     def info(self) -> pl.DataFrame:

@@ -120,6 +120,21 @@ def choose(
     return replace(chosen, has_steps=has_steps)
 
 
+def baseline_runs(
+    connection: duckdb.DuckDBPyConnection,
+    path: str,
+    run: int | None,
+    without: int | None,
+) -> list[Side]:
+    """The runs of a baseline: the given one, or all but one.
+
+    Raises `QueryError` if there is none.
+    """
+    others = [number for number in runs_of(connection) if number != without]
+    numbers = [run] if run is not None or not others else others
+    return [choose(connection, path, run=number) for number in numbers]
+
+
 def runs_of(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:
     """The names of the runs that can be compared, by number."""
     return dict(connection.execute(_RUNS).fetchall())
@@ -140,17 +155,21 @@ def difference(one: Side, other: Side, parts: tuple[str, ...] = PARTS) -> Differ
 
     Raises `QueryError` if only one of them has steps.
     """
-    if one.has_steps != other.has_steps:
-        raise QueryError(
-            f"{other if one.has_steps else one}: has no steps, and a whole trace does "
-            "not compare with steps; mark them (`tracedb ingest --step-mark`)"
-        )
+    _check_steps(one, other)
     with _side_by_side(one, other) as own:
         catalog.create_only(
             own, *(f"question.diff_{part}" for part in parts), given=frozenset(_COPIED)
         )
         found = {p: own.sql(f"FROM question.diff_{p}(1, 2)").pl() for p in parts}
     return Difference((one, other), found)
+
+
+def _check_steps(one: Side, other: Side) -> None:
+    if one.has_steps != other.has_steps:
+        raise QueryError(
+            f"{other if one.has_steps else one}: has no steps, and a whole trace does "
+            "not compare with steps; mark them (`tracedb ingest --step-mark`)"
+        )
 
 
 def checked(baseline: Side, run: Side, tolerance: float | None) -> pl.DataFrame:
@@ -169,15 +188,44 @@ def checked(baseline: Side, run: Side, tolerance: float | None) -> pl.DataFrame:
             "estimating the noise takes 4 or more; record more, or give a tolerance "
             "(--tolerance)"
         )
+    return _with_limits(rows, tolerance).with_columns(
+        pl.col("is_within") | (pl.col("p_value") >= _UNLIKELY).fill_null(value=False)
+    )
+
+
+def checked_by_starts(
+    baseline: list[Side], run: Side, tolerance: float | None
+) -> pl.DataFrame:
+    """Check whether measures of a run grew by more than runs of a baseline differ.
+
+    The limit is that noise, but at least the tolerance, as for `checked`. Raises
+    `QueryError` if there are too few runs to know the noise and no tolerance is given.
+    """
+    for side in baseline:
+        _check_steps(side, run)
+    with _side_by_side(*baseline, run) as own:
+        catalog.create_only(own, "question.start_noise", given=frozenset(_COPIED))
+        query = "FROM question.start_noise(?)"
+        rows = own.sql(query, params=[len(baseline) + 1]).pl()
+    if tolerance is None and rows["noise_ns"].null_count():
+        raise QueryError(
+            f"{baseline[0].path}: {len(baseline)} runs, but learning how much starts "
+            "differ takes 3 or more; record more, choose one (--baseline-run), or give "
+            "a tolerance (--tolerance)"
+        )
+    return _with_limits(rows, tolerance)
+
+
+def _with_limits(rows: pl.DataFrame, tolerance: float | None) -> pl.DataFrame:
+    """The rows of a check with the limit of each change, and whether it is within."""
+    import polars as pl
+
     floor = _TOLERANCE if tolerance is None else tolerance
     limit = pl.max_horizontal(
         pl.col("noise_ns").fill_null(0), (pl.first("a_ns") * floor).cast(pl.Int64)
     )
     return rows.with_columns(limit.alias("limit_ns")).with_columns(
-        (
-            (pl.col("change_ns") <= pl.col("limit_ns"))
-            | (pl.col("p_value") >= _UNLIKELY).fill_null(value=False)
-        ).alias("is_within")
+        (pl.col("change_ns") <= pl.col("limit_ns")).alias("is_within")
     )
 
 

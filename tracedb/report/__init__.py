@@ -114,7 +114,8 @@ def find_run(connection: duckdb.DuckDBPyConnection, run: int | None) -> Run:
     rows = connection.execute(_RUN).fetchall()
     if not rows:
         raise QueryError(
-            "no trace with threads or streams to show; ingest one with `tracedb ingest`"
+            "no trace with threads or streams to show (tables of operations, logs and "
+            "execution graphs have none); `tracedb summary` tells what the database has"
         )
     for number, name in rows:
         if run in (None, number):

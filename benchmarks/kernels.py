@@ -30,6 +30,7 @@ from tracedb.kernels.measurements import read_measurements
 from tracedb.kernels.public import LICENCES, READERS
 from tracedb.kernels.published import PUBLISHED
 from tracedb.kernels.splits import SEED, SPLITS
+from tracedb.kernels.transfer import NEAREST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -96,20 +97,23 @@ def data_files() -> list[Path]:
     return [path for path in files if path.name != "neusight_devices.csv"]
 
 
-def speed(models: kernels.Models) -> list[list[str]]:
-    """Shapes per CPU second over several families, all different."""
+def speed(models: kernels.Models, *unmeasured: str) -> list[list[str]]:
+    """Shapes per CPU second over several families, and on unmeasured GPUs."""
     random = np.random.default_rng(SEED)
 
     def sizes(*names: str, least: int = 16, most: int = 8192) -> dict[str, object]:
         return {name: random.integers(least, most, BULK) for name in names}
 
     asked = {
-        "gemm, bfloat16, A100 80GB": {
-            "hardware": "A100 80GB",
-            "family": "gemm",
-            "op": "mm",
-            "dtype": "bfloat16",
-            **sizes("m", "n", "k"),
+        **{
+            f"gemm, bfloat16, {hardware}": {
+                "hardware": hardware,
+                "family": "gemm",
+                "op": "mm",
+                "dtype": "bfloat16",
+                **sizes("m", "n", "k"),
+            }
+            for hardware in ("A100 80GB", *unmeasured)
         },
         "embedding, float16, H100": {
             "hardware": "H100",
@@ -167,6 +171,7 @@ def page(
         *other_harness(scores),
         "## Training and speed",
         *training_section(training),
+        *shipped_section(),
         "## Data",
         *data_section(),
     ]
@@ -459,8 +464,27 @@ def training_section(found: dict[str, Any] | None) -> list[str]:
         f"other work on the machine). Their files take "
         f"{found['megabytes']:.0f} MB, the largest {found['largest_megabytes']:.1f} MB."
     )
+    return [sentence, *_speed_table(found["speeds"])]
+
+
+def shipped_section() -> list[str]:
+    """Cost of reading the shipped models, and of predicting with them."""
+    opening, reading = Clock(), Clock()
+    with opening:
+        models = kernels.shipped()
+    with reading:
+        number = len(models.models)
+    sentence = (
+        f"The {number} models that ship with tracedb are opened in {opening.cpu_s:.2f} "
+        f"CPU seconds. Predictions read those they need; all are read in "
+        f"{reading.cpu_s:.2f}. A GPU that was not measured asks up to {NEAREST} others:"
+    )
+    return [sentence, *_speed_table(speed(models.serving(), "A100 PCIe"))]
+
+
+def _speed_table(speeds: list[list[str]]) -> list[str]:
     head = ["shapes, all different", "number", "CPU seconds", "per CPU second"]
-    return [sentence, *table(head, found["speeds"])]
+    return table(head, speeds)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -31,6 +31,8 @@ CREATE VIEW staging.et_op (
     input_dims,
     -- Types of the arguments, as a JSON list.
     input_types,
+    -- Strides of the arguments, as a JSON list of lists, in elements (from 1.1.1 on).
+    input_strides,
     -- Results, in the form of the arguments.
     outputs,
     -- Dimensions of the results.
@@ -78,6 +80,7 @@ SELECT
     coalesce(node -> '$.inputs.values', node -> '$.inputs'),
     coalesce(node -> '$.inputs.shapes', node -> '$.input_shapes'),
     coalesce(node -> '$.inputs.types', node -> '$.input_types'),
+    node -> '$.inputs.strides',
     coalesce(node -> '$.outputs.values', node -> '$.outputs'),
     coalesce(node -> '$.outputs.shapes', node -> '$.output_shapes'),
     coalesce(node -> '$.outputs.types', node -> '$.output_types'),

@@ -38,6 +38,8 @@ CREATE VIEW staging.host_event (
     input_dims,
     -- Types of an op's arguments, as a JSON list.
     input_types,
+    -- Strides of an op's arguments, as a JSON list of lists, in elements.
+    input_strides,
     -- Values of an op's scalar arguments, as a JSON list.
     concrete_inputs,
     -- Name of the kernel that a call launches, if the profiler records it (AMD).
@@ -67,7 +69,7 @@ event AS (
             '$."External id"', '$."external id"', '$."Record function id"',
             '$.correlation', '$."Sequence number"',
             '$."Input Dims"', '$."Input dims"', '$."Input type"', '$."Concrete Inputs"',
-            '$.kernel', '$."Fwd thread id"'
+            '$.kernel', '$."Fwd thread id"', '$."Input Strides"'
         ] AS argument
     FROM staging.slice
     WHERE staging.is_host_category(cat)
@@ -111,6 +113,7 @@ SELECT
         try_cast(coalesce(argument[6], argument[7]) AS JSON)
     END,
     CASE WHEN argument[8] LIKE '[%' THEN try_cast(argument[8] AS JSON) END,
+    CASE WHEN argument[12] LIKE '[%' THEN try_cast(argument[12] AS JSON) END,
     CASE WHEN argument[9] LIKE '[%' THEN try_cast(argument[9] AS JSON) END,
     argument[10],
     args

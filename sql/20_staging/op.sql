@@ -35,6 +35,9 @@ CREATE TABLE staging.op (
     input_dims,
     -- Types of its arguments, as a JSON list.
     input_types,
+    -- Strides of its arguments, as a JSON list of lists, in elements; NULL if not recorded
+    -- (until 2023). A dimension along which a tensor is expanded has 0.
+    input_strides,
     -- Values of its scalar arguments, as a JSON list.
     concrete_inputs
 ) AS
@@ -55,6 +58,7 @@ SELECT
     forward_thread,
     input_dims,
     input_types,
+    input_strides,
     concrete_inputs
 FROM staging.host_event AS event
 INNER JOIN staging.thread USING (trace_id, pid, tid)

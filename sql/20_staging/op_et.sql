@@ -20,6 +20,8 @@ CREATE TABLE staging.op_et (
     input_dims,
     -- Types of its arguments, as a JSON list.
     input_types,
+    -- Strides of its arguments, as a JSON list of lists, in elements; NULL if not recorded.
+    input_strides,
     -- Arguments: a tensor is [tensor, storage, offset, elements, element size, device].
     inputs,
     -- Dimensions of its results.
@@ -38,6 +40,7 @@ SELECT
     op_schema,
     input_dims,
     input_types,
+    input_strides,
     inputs,
     output_dims,
     output_types,

@@ -21,12 +21,13 @@ suspect AS (
     FROM staging.op
     CROSS JOIN (
         VALUES ('Input Dims'), ('Input dims'), ('Input type'), ('Concrete Inputs'),
-        ('External id'), ('Sequence number')
+        ('Input Strides'), ('External id'), ('Sequence number')
     ) AS read (field)
     WHERE
         CASE lower(field)
             WHEN 'input dims' THEN input_dims IS NULL
             WHEN 'input type' THEN input_types IS NULL
+            WHEN 'input strides' THEN input_strides IS NULL
             WHEN 'concrete inputs' THEN concrete_inputs IS NULL
             WHEN 'external id' THEN external_id IS NULL
             ELSE sequence_number IS NULL

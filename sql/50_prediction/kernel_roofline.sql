@@ -14,7 +14,10 @@
 -- kernel that begins beside one of another stream has 2.7 times its floor, because it waits
 -- for space (median of small kernels of three traces: 1.5, 2.7 and 4.1 times). Copies by AMD's runtime
 -- have 2.2 times the floor (MI300X, four traces). Elementwise kernels that address their
--- elements individually are treated like those of broadcasts. Collectives over several
+-- elements individually are treated like those of broadcasts. A multiprocessor of an AMD GPU
+-- moves 0.25 elements per clock that take a cache line each, as in a transposing copy
+-- (geometric mean of four ops of 17 to 19 million elements on MI300X: 0.19 to 0.30; strides
+-- show no such op on other GPUs, for which nothing is assumed). Collectives over several
 -- nodes take as long as the slower of the links within a node and the network between them.
 -- Nothing here is learned from the trace's own times except which kernels ran at the same
 -- time. On unlisted hardware the band is 4 times as wide to either side. The time of a
@@ -47,7 +50,7 @@ CREATE TABLE prediction.kernel_roofline (
     traffic_bytes,
     -- [ns] Time of the bytes alone.
     traffic_ns,
-    -- [ns] Time of arithmetic, of addressing, or of a row's block alone: the longest.
+    -- [ns] Time of arithmetic, of addressing, of scattered accesses, or of a row's block alone: the longest.
     other_ns,
     -- [ns] Time by the roofline.
     roofline_ns,
@@ -106,17 +109,28 @@ bound AS (
         coalesce(
             1e9 * written_elements / (elements_per_clock * sm_count * clocks_per_second), 0
         ) AS element_ns,
+        CASE vendor
+            WHEN 'AMD' THEN coalesce(
+                1e9 * written_elements * scattered_share
+                / (0.25 * sm_count * clocks_per_second), 0
+            )
+            ELSE 0
+        END AS scatter_ns,
         coalesce(traffic_bytes * block_share / 12.6, 0) AS block_ns,
         1e9 * 6200 / clocks_per_second * greatest(matrices / sm_count - 1, 0) AS matrix_ns,
         -- An hour or more is not a time of GPU work, and sums of times are limited.
         least(
-            fixed_ns + greatest(compute_ns, traffic_ns, element_ns, block_ns, matrix_ns),
+            fixed_ns
+            + greatest(compute_ns, traffic_ns, element_ns, scatter_ns, block_ns, matrix_ns),
             3_600_000_000_000
         ) AS roofline_ns
     FROM prediction.kernel_work
     INNER JOIN prediction.kernel_device USING (run_id, trace_id, device)
     LEFT JOIN (
-        SELECT op_id, block_bytes / nullif(read_bytes + written_bytes, 0) AS block_share
+        SELECT
+            op_id,
+            block_bytes / nullif(read_bytes + written_bytes, 0) AS block_share,
+            scattered_share
         FROM prediction.op_work
     ) USING (op_id)
     LEFT JOIN prediction.concurrent_kernel AS concurrent USING (gpu_op_id, trace_id)
@@ -151,7 +165,9 @@ SELECT
     link,
     traffic_bytes,
     round(least(traffic_ns, 3_600_000_000_000))::BIGINT,
-    round(least(greatest(compute_ns, element_ns, block_ns, matrix_ns), 3_600_000_000_000))::BIGINT,
+    round(least(
+        greatest(compute_ns, element_ns, scatter_ns, block_ns, matrix_ns), 3_600_000_000_000
+    ))::BIGINT,
     round(roofline_ns)::BIGINT,
     floor(roofline_ns * low_factor / doubt)::BIGINT,
     ceil(roofline_ns * high_factor * doubt)::BIGINT,

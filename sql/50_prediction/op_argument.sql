@@ -19,6 +19,8 @@ CREATE VIEW prediction.op_argument (
     input_dims,
     -- Types of its arguments, as a JSON list.
     input_types,
+    -- Strides of its arguments, as a JSON list of lists; NULL if not recorded.
+    input_strides,
     -- Dimensions of its results; NULL if not recorded.
     output_dims,
     -- Types of its results.
@@ -46,6 +48,7 @@ SELECT
     CASE WHEN et.op_id IS NULL THEN 'profiler' ELSE 'execution_graph' END,
     coalesce(around.input_dims, et.input_dims, op.input_dims)::VARCHAR,
     coalesce(around.input_types, et.input_types, op.input_types, '[]')::VARCHAR,
+    coalesce(around.input_strides, et.input_strides, op.input_strides)::VARCHAR,
     et.output_dims::VARCHAR,
     et.output_types::VARCHAR,
     op.concrete_inputs

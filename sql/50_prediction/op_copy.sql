@@ -22,6 +22,8 @@ CREATE VIEW prediction.op_copy (
     rows,
     -- Elements per row.
     width,
+    -- [B] Total bytes read, if the sizes do not determine them; otherwise NULL.
+    input_bytes,
     -- [B] Total bytes written, if the sizes do not determine them; otherwise NULL.
     output_bytes,
     -- [FLOP] FLOPs.
@@ -36,7 +38,7 @@ CREATE VIEW prediction.op_copy (
 WITH
 problem AS (
     SELECT
-        *,
+        * EXCLUDE (input_bytes),
         model_dtype AS dtype,
         tensors[1].dims AS dims,
         coalesce(dims[-1], 1) AS width,
@@ -46,6 +48,9 @@ problem AS (
         CASE
             WHEN NOT regexp_matches(op, 'copy|clone|contiguous') THEN result_bytes
         END AS output_bytes,
+        -- What is expanded is read from what is stored.
+        CASE WHEN tensors[-1].distinct < tensors[-1].size THEN tensors[-1].distinct END
+        AS input_bytes,
         is_dtype_known AS is_exact
     FROM prediction.op_shape
     INNER JOIN prediction.op_kind USING (trace_id, name)
@@ -62,9 +67,13 @@ SELECT
     coalesce(batch, 1) AS batch,
     rows,
     width,
+    input_bytes,
     output_bytes,
     0::DOUBLE AS flops,
-    try_cast(coalesce(batch, 1)::DOUBLE * rows * width * element_bytes AS BIGINT) AS read_bytes,
+    coalesce(
+        input_bytes,
+        try_cast(coalesce(batch, 1)::DOUBLE * rows * width * element_bytes AS BIGINT)
+    ) AS read_bytes,
     coalesce(
         output_bytes,
         try_cast(coalesce(batch, 1)::DOUBLE * rows * width * element_bytes AS BIGINT)

@@ -49,10 +49,10 @@ shape AS (
         list_bool_or(
             [t.elements > 1 AND t.elements < broadcast_elements for t in tensors]
         ) AS is_broadcast,
-        -- Whether tensors differ in size or type, so that their number does not determine
-        -- the bytes.
+        -- Whether tensors differ in size or type, or are expanded, so that their number does
+        -- not determine the bytes.
         is_broadcast OR list_bool_or(
-            [t.elements > 1 AND t.size <> t.elements * element_bytes for t in tensors]
+            [t.elements > 1 AND t.distinct <> t.elements * element_bytes for t in tensors]
         ) AS is_mixed
     FROM prediction.op_shape
     INNER JOIN prediction.op_kind USING (trace_id, name)
@@ -80,10 +80,10 @@ problem AS (
                 ELSE op
             END AS op,
             CASE
-                WHEN is_cast THEN tensors[-1].size
+                WHEN is_cast THEN tensors[-1].distinct
                 WHEN is_filled THEN NULL
                 WHEN family = 'pooling' AND op NOT LIKE '%backward' THEN first_bytes
-                WHEN is_mixed THEN input_bytes
+                WHEN is_mixed THEN list_sum([t.distinct for t in tensors])::BIGINT
             END AS input_bytes,
             is_dtype_known AND (family <> 'pooling' OR result_bytes IS NOT NULL) AS is_exact
         ),

@@ -14,7 +14,9 @@ CREATE TABLE prediction.op_shape (
     -- `execution_graph` or `profiler`.
     source,
     -- Tensors among its arguments, in order; the tensors of a list one by one. `argument`
-    -- counts from 0, `dims` are the sizes, `elements` their product, `size` is in bytes.
+    -- counts from 0, `dims` are the sizes, `strides` how many elements apart the next ones
+    -- along each of them lie (NULL: not recorded), `elements` the product of the sizes,
+    -- `size` is in bytes, `distinct` of those that are stored: less if it is expanded.
     tensors,
     -- Tensors among its results, in the same form; empty if not recorded.
     results,
@@ -53,7 +55,10 @@ typical AS (
         trace_id,
         mode({'size': element_bytes, 'name': model_dtype}) AS element
     FROM described
-    INNER JOIN parsed ON input_dims = dims AND input_types = types
+    INNER JOIN parsed
+        ON
+            input_dims = dims AND input_types = types
+            AND input_strides IS NOT DISTINCT FROM strides
     WHERE element_bytes <= 4
     GROUP BY trace_id
 ),
@@ -71,25 +76,35 @@ sized AS (
         list_transform(argument.tensors, lambda t: {
             'argument': t.argument,
             'dims': t.dims,
+            'strides': t.strides,
             'elements': t.elements,
             'size': t.elements * coalesce(
+                t.element, argument.element_bytes, typical.element.size, 4
+            ),
+            'distinct': t.distinct * coalesce(
                 t.element, argument.element_bytes, typical.element.size, 4
             )
         }) AS tensors,
         list_transform(coalesce(result.tensors, []), lambda t: {
             'argument': t.argument,
             'dims': t.dims,
+            'strides': t.strides,
             'elements': t.elements,
-            'size': t.elements * coalesce(t.element, argument.element_bytes, 4)
+            'size': t.elements * coalesce(t.element, argument.element_bytes, 4),
+            'distinct': t.distinct * coalesce(t.element, argument.element_bytes, 4)
         }) AS results,
         argument.broadcast_elements,
         argument.is_complete,
         argument.element_bytes IS NOT NULL AS is_dtype_known
     FROM described
     INNER JOIN parsed AS argument
-        ON input_dims = argument.dims AND input_types = argument.types
+        ON
+            input_dims = argument.dims AND input_types = argument.types
+            AND input_strides IS NOT DISTINCT FROM argument.strides
     LEFT JOIN parsed AS result
-        ON output_dims = result.dims AND output_types = result.types
+        ON
+            output_dims = result.dims AND output_types = result.types
+            AND result.strides IS NULL
     LEFT JOIN typical USING (trace_id)
 )
 

@@ -1,16 +1,21 @@
 -- Parsed lists of arguments or results: which are tensors, and their sizes. Each text is
 -- parsed once, however many ops share it. A list with a size that is not a number, negative
 -- or of more than 2^50 elements is excluded as a whole: the work of an op follows from all
--- of it.
--- One row per list of dimensions and types that has a tensor, and of all of them the shape.
--- Key: dims, types.
+-- of it. Strides that do not fit their sizes are ignored.
+-- One row per list of dimensions, types and strides that has a tensor, and of all of them
+-- the shape.
+-- Key: dims, types, strides.
 CREATE VIEW prediction.op_signature (
     -- Dimensions, as recorded.
     dims,
     -- Types, as recorded.
     types,
+    -- Strides, as recorded; NULL if they were not.
+    strides,
     -- Its tensors, in order; those of a list one by one. `argument` counts from 0, `dims`
-    -- are the sizes, `elements` their product, `element` the bytes of one (NULL: unknown).
+    -- are the sizes, `strides` how many elements apart the next ones along each of them lie
+    -- (NULL: not recorded), `elements` the product of the sizes, `distinct` that of those
+    -- along which it is not expanded, `element` the bytes of one (NULL: unknown).
     tensors,
     -- [B] The largest element of a floating type, otherwise of any; NULL if none is
     -- recorded.
@@ -26,11 +31,11 @@ WITH
 signature AS (
     SELECT row_number() OVER () AS signature_id, *
     FROM (
-        SELECT input_dims AS dims, input_types AS types
+        SELECT input_dims AS dims, input_types AS types, input_strides AS strides
         FROM prediction.op_argument
         SEMI JOIN prediction.working_op USING (op_id)
         UNION
-        SELECT output_dims, output_types
+        SELECT output_dims, output_types, NULL
         FROM prediction.op_argument
         SEMI JOIN prediction.working_op USING (op_id)
     )
@@ -42,7 +47,11 @@ argument AS (
         signature_id,
         unnest(range(0, json_array_length(dims)::BIGINT)) AS argument,
         unnest(from_json(dims, '["JSON"]')) AS shape,
-        unnest(from_json(types, '["VARCHAR"]')) AS type
+        unnest(from_json(types, '["VARCHAR"]')) AS type,
+        unnest(CASE
+            WHEN json_array_length(strides) = json_array_length(dims)
+                THEN from_json(strides, '["JSON"]')
+        END) AS pitch
     FROM signature
 ),
 
@@ -50,28 +59,26 @@ item AS (
     SELECT
         signature_id,
         argument,
+        json_type(shape, '$[0]') IS NOT DISTINCT FROM 'ARRAY' AS is_listed,
+        type = 'TensorList' AND json_array_length(shape) = 0 AS is_bare_list,
+        unnest(CASE WHEN is_listed THEN from_json(shape, '["JSON"]') ELSE [shape] END) AS shape,
         unnest(
             CASE
-                WHEN json_type(shape, '$[0]') = 'ARRAY' THEN from_json(shape, '["JSON"]')
-                ELSE [shape]
-            END
-        ) AS shape,
-        unnest(
-            CASE
-                WHEN json_type(shape, '$[0]') = 'ARRAY'
+                WHEN is_listed
                     THEN string_split(regexp_extract(type, '^GenericList\[(.*)\]$', 1), ',')
                 ELSE [type]
             END
         ) AS type,
         unnest(
             CASE
-                WHEN json_type(shape, '$[0]') = 'ARRAY'
-                    THEN range(0, json_array_length(shape)::BIGINT)
-                ELSE [0]
+                WHEN NOT is_listed THEN [pitch]
+                WHEN json_array_length(pitch) = json_array_length(shape)
+                    THEN from_json(pitch, '["JSON"]')
             END
-        ) AS ordinal,
-        json_type(shape, '$[0]') IS NOT DISTINCT FROM 'ARRAY' AS is_listed,
-        type = 'TensorList' AND json_array_length(shape) = 0 AS is_bare_list
+        ) AS pitch,
+        unnest(
+            CASE WHEN is_listed THEN range(0, json_array_length(shape)::BIGINT) ELSE [0] END
+        ) AS ordinal
     FROM argument
 ),
 
@@ -81,10 +88,21 @@ tensor AS (
         argument,
         item.ordinal,
         from_json(shape, '["BIGINT"]') AS dims,
+        from_json(pitch, '["BIGINT"]') AS pitches,
         coalesce(list_bool_and([coalesce(size >= 0, false) for size in dims]), true)
         AND coalesce(list_product([greatest(size, 1) for size in dims]), 1) <= 1_125_899_906_842_624
         AS is_possible,
         CASE WHEN is_possible THEN coalesce(list_product(dims), 1)::BIGINT END AS elements,
+        CASE
+            WHEN len(pitches) = len(dims) AND list_bool_and([
+                coalesce(step BETWEEN 0 AND 1_125_899_906_842_624, false) for step in pitches
+            ])
+                THEN pitches
+        END AS strides,
+        CASE WHEN is_possible THEN coalesce(list_product([
+            CASE WHEN strides[n] = 0 THEN least(dims[n], 1) ELSE dims[n] END
+            for n in generate_series(1, len(dims))
+        ]), 1)::BIGINT END AS distinct_elements,
         dtype.element_bytes,
         {'size': dtype.element_bytes, 'name': dtype.model_dtype} AS sized,
         coalesce(dtype.is_floating, true) AS is_floating
@@ -129,7 +147,8 @@ listed AS (
     SELECT
         signature_id,
         list(
-            {'argument': argument, 'dims': dims, 'elements': elements, 'element': element_bytes}
+            {'argument': argument, 'dims': dims, 'strides': strides, 'elements': elements,
+                'distinct': distinct_elements, 'element': element_bytes}
             ORDER BY argument, ordinal
         ) AS tensors,
         coalesce(
@@ -145,6 +164,7 @@ listed AS (
 SELECT
     dims,
     types,
+    strides,
     tensors,
     largest.size,
     largest.name,

@@ -40,6 +40,9 @@ CREATE TABLE prediction.op_work (
     -- and RMS norm, and searches for the largest element. Those share a row among blocks
     -- from 131,072 elements on. Otherwise 0.
     block_bytes,
+    -- [1] Share of its accesses that take a cache line each (`prediction.op_layout`), if each
+    -- element is treated by a thread: elementwise ops, copies, concatenation. Otherwise 0.
+    scattered_share,
     -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
@@ -101,9 +104,15 @@ SELECT
     unaligned_factor::DOUBLE,
     is_wide,
     greatest(row_bytes, searched_bytes)::BIGINT,
+    CASE
+        WHEN family IN ('elementwise', 'broadcast', 'copy', 'concat')
+            THEN coalesce(scattered_share, 0)
+        ELSE 0
+    END,
     is_exact
 FROM counted
 LEFT JOIN prediction.op_shape USING (op_id, run_id, trace_id)
+LEFT JOIN prediction.op_layout USING (op_id)
 WHERE
     flops BETWEEN 0 AND 72_057_594_037_927_936
     AND read_bytes BETWEEN 0 AND 72_057_594_037_927_936

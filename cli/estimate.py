@@ -34,6 +34,7 @@ _RANKS = 8
         "tracedb estimate train.py:step --gpu A100 --batch 4096 --largest-batch",
         "tracedb estimate train.py:step --sweep batch=256..4096 --sweep gpu=A100,H100",
         "tracedb estimate train.py:step --gpu H100 --ranks 64 --ranks-per-node 8",
+        "tracedb estimate train.py:step --gpu H100 -- --hidden 4096",
         "tracedb estimate graph.json --gpu A100",
         "tracedb estimate train.py:step --cpu this-cpu/",
         "tracedb estimate train.py:step --gpu H100 --db step.duckdb",
@@ -41,6 +42,7 @@ _RANKS = 8
     ),
 )
 @click.argument("step", metavar="FILE:FUNCTION|GRAPH")
+@click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS]")
 @click.option(
     "--gpu",
     metavar="NAME",
@@ -128,6 +130,7 @@ _RANKS = 8
 def estimate(  # noqa: PLR0913 (the options of the command)
     *,
     step: str,
+    arguments: tuple[str, ...],
     gpu: str | None,
     cpu: str | None,
     batch: int | None,
@@ -149,7 +152,8 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     leaves open.
 
     The function must run one step per call. It runs on PyTorch's fake tensors, which
-    need no memory and no GPU. Launches, their times and the peak GPU memory are derived
+    need no memory and no GPU. What follows `--` is the command line of the script.
+    Launches, their times and the peak GPU memory are derived
     from the ops that it dispatches. A step whose control flow depends on tensor values
     cannot be estimated; the error names the line.
 
@@ -169,6 +173,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
         batches, gpus = points(sweeps)
         frame = estimate_sweep(
             step,
+            *arguments,
             gpus=gpus or [_needed(gpu)],
             batches=batches or ([] if batch is None else [batch]),
             database=database,
@@ -190,6 +195,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
 
     found = run(
         step,
+        *arguments,
         gpu=gpu if cpu is not None else _needed(gpu),
         cpu=cpu,
         batch=batch,

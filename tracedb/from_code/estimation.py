@@ -130,7 +130,8 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     """Estimate a training step on a GPU that you need not have, or on a CPU.
 
     `step` is a function that is called with the inputs, or a function in a script, such
-    as `"train.py:step"`. It runs on fake tensors, which take no memory. `batch` is
+    as `"train.py:step"`, whose inputs are the arguments of its command line. It runs on
+    fake tensors, which take no memory. `batch` is
     passed to its parameter of that name. `ranks` is the number of ranks, which
     communicate as the code does, or otherwise average gradients as
     `DistributedDataParallel` does.

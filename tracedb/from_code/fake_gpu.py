@@ -7,7 +7,9 @@ dropout), that op is dispatched.
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack, contextmanager
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,21 +22,29 @@ from torch.utils import _foreach_utils
 
 from tracedb.from_code import place
 from tracedb.from_code.changed import changed
+from tracedb.from_code.cuda_names import (
+    GRAPHS,
+    TYPED,
+    Generator,
+    Properties,
+    capability,
+)
 from tracedb.from_code.fake_cuda import STREAMS, Nvtx, nothing, told
 from tracedb.from_code.fake_mesh import really
-from tracedb.from_code.unknown import Unknown, refuse
+from tracedb.from_code.unknown import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tracedb.from_code.recorder import Recorder
 
+_own_scale = torch.amp.GradScaler.get_scale
 _GPU = torch.device("cuda", 0)
 _CPU = torch.device("cpu")
 _FLASH_HEAD = 256
 """Largest head size that FlashAttention takes."""
 
-_LISTED = (_foreach_utils._foreach_supported_types, _optimizer._foreach_supported_types)  # noqa: SLF001
+LISTED = (_foreach_utils._foreach_supported_types, _optimizer._foreach_supported_types)  # noqa: SLF001
 """Tensor types for which optimizers and clipping use `foreach` ops on a GPU."""
 
 # What CUDA's autocast computes in fp32 and the CPU's does not (PyTorch's documentation,
@@ -139,13 +149,17 @@ class FakeGpu(TorchFunctionMode):
             torch.Tensor.item: self._item,
             torch.Tensor.__float__: self._item,
             torch.Tensor.__bool__: lambda t: bool(self._item(t)),
-            torch.Tensor.__int__: lambda _: refuse("a whole number of a tensor"),
-            torch.Tensor.__index__: lambda _: refuse("an index of a tensor"),
-            torch.Tensor.tolist: lambda _: refuse("tolist()"),
-            torch.Tensor.numpy: lambda *_, **__: refuse("numpy()"),
+            torch.Tensor.__int__: lambda t: int(self._item(t)),
+            torch.Tensor.__index__: lambda t: index(self._item(t)),
+            torch.Tensor.__format__: self._formatted,
+            torch.Tensor.tolist: self.listed,
+            torch.Tensor.numpy: self._array,
+            torch.Tensor.__array__: self._array,
+            torch.Tensor.is_pinned: lambda *_, **__: False,
             torch.Tensor.to: self._to,
             torch.Tensor.cuda: lambda t, *_, **more: self._to(t, _GPU, **more),
             torch.Tensor.cpu: lambda t, *_, **__: self._to(t, _CPU),
+            torch.Tensor.__deepcopy__: _copied,
             torch.Tensor.pin_memory: lambda t, *_, **__: t,
             torch.Tensor.backward: self._backward,
             torch.dropout: self.dropout,
@@ -164,6 +178,8 @@ class FakeGpu(TorchFunctionMode):
         """Do what the function does on a GPU."""
         del types
         kwargs = kwargs or {}
+        # Pinned memory needs a driver; fake tensors have no memory.
+        kwargs.pop("pin_memory", None)
         with _cast_as_on_gpu() as is_cast:
             if is_cast and getattr(func, "__name__", "") in _IN_FP32:
                 args, kwargs = _in_fp32(args), _in_fp32(kwargs)
@@ -214,9 +230,31 @@ class FakeGpu(TorchFunctionMode):
         """The device that a tensor would be on."""
         return _GPU if self._is_on_gpu(tensor) else _CPU
 
-    def _item(self, tensor: torch.Tensor) -> object:
-        torch.Tensor.item(tensor)
-        return Unknown()
+    def _item(self, tensor: torch.Tensor) -> Any:  # noqa: ANN401 (a number)
+        known = self._recorder.known_number(tensor)
+        with changed(self._recorder, {"is_number_passed_on": True}):
+            torch.Tensor.item(tensor)
+        return Unknown() if known is None else known
+
+    def _formatted(self, tensor: torch.Tensor, form: str) -> str:
+        """A number is read from the GPU; a larger tensor is printed as a fake one."""
+        return format(self._item(tensor) if not tensor.dim() else repr(tensor), form)
+
+    def listed(self, tensor: torch.Tensor) -> object:
+        """The values as a list, after one copy to the host."""
+        return self._array(self._to(tensor, _CPU)).tolist()
+
+    @staticmethod
+    def _array(tensor: torch.Tensor, *_: object, **__: object) -> Any:  # noqa: ANN401
+        """The values: those of a real tensor are known."""
+        import numpy as np
+
+        if isinstance(tensor, FakeTensor):
+            values = np.empty(tuple(tensor.shape), dtype=object)
+            values.fill(Unknown())
+            return values
+        with really():
+            return tensor.numpy(force=True)
 
     def _to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
         """Copy between host and GPU where the tensor is on the other device."""
@@ -293,6 +331,16 @@ class FakeGpu(TorchFunctionMode):
         return output
 
 
+def _copied(tensor: torch.Tensor, memo: dict[int, object]) -> object:
+    """A deep copy; PyTorch's own sets the address of the copy's memory."""
+    if not isinstance(tensor, FakeTensor):
+        return tensor.__deepcopy__(memo)  # type: ignore[no-untyped-call]
+    if id(tensor) not in memo:
+        copied = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        memo[id(tensor)] = copied
+    return memo[id(tensor)]
+
+
 @contextmanager
 def _cast_as_on_gpu() -> Iterator[bool]:
     """Emulate CUDA's autocast, which ignores CPU tensors; yield if it is active."""
@@ -345,16 +393,42 @@ def _answers(
         "get_rng_state": generator_state,
         "set_rng_state": nothing,
         **STREAMS,
+        **GRAPHS,
+        **TYPED,
+        "get_device_properties": lambda *_: Properties(named()),
+        "get_device_capability": lambda *_: capability(named()),
+        "is_current_stream_capturing": lambda: False,
+        "memory_summary": lambda *_, **__: "",
         "device_count": lambda: count,
         "get_device_name": named,
         "is_bf16_supported": lambda *_, **__: True,
         **dict.fromkeys(("memory_allocated", "max_memory_allocated"), held),
         **dict.fromkeys(("memory_reserved", "max_memory_reserved"), held),
         **dict.fromkeys(
-            ("current_device", "set_device", "empty_cache", "reset_peak_memory_stats"),
+            (
+                *("current_device", "set_device", "empty_cache", "ipc_collect"),
+                *("reset_peak_memory_stats", "reset_max_memory_allocated"),
+            ),
             nothing,
         ),
     }
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    """Expand recurrent layers, which oneDNN computes as one op."""
+    before = torch._C._get_mkldnn_enabled()  # noqa: SLF001 (the public switch warns)
+    torch._C._set_mkldnn_enabled(False)  # noqa: SLF001, FBT003
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)  # noqa: SLF001
+
+
+def _scale(scaler: torch.amp.GradScaler) -> float:
+    """Read the scale from the GPU; without overflow, it is the first one."""
+    _own_scale(scaler)
+    return scaler._init_scale if scaler.is_enabled() else 1.0  # noqa: SLF001
 
 
 def _accelerator(gpu: FakeGpu, count: int) -> dict[str, object]:
@@ -427,6 +501,15 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
     with ExitStack() as stack:
         stack.enter_context(told(recorder))
         stack.enter_context(changed(torch.cuda, _answers(gpu, name, count, recorder)))
+        stack.enter_context(changed(torch, {"Generator": Generator}))
+        stack.enter_context(changed(torch.amp.GradScaler, {"get_scale": _scale}))
+        stack.enter_context(_without_onednn())
+        refused = {"is_acceptable": lambda _tensor: False}
+        stack.enter_context(changed(torch.backends.cudnn, refused))
+        # `DataParallel` has one GPU: it passes on what it is given.
+        alone = {"_get_available_device_type": lambda: None}
+        parallel = sys.modules["torch.nn.parallel.data_parallel"]
+        stack.enter_context(changed(parallel, alone))
         stack.enter_context(changed(torch.cuda.nvtx, Nvtx().functions))
         accelerator = _accelerator(gpu, count)
         stack.enter_context(changed(torch.accelerator, accelerator))
@@ -443,8 +526,14 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
             "dropout": gpu.dropout,
         }
         stack.enter_context(changed(functional, called))
-        stack.enter_context(changed(FakeTensor, {"device": property(device)}))
-        for types in _LISTED:
+
+        def listed(tensor: FakeTensor) -> object:
+            """Become a method of tensors, which a bound method would not."""
+            return gpu.listed(tensor)
+
+        methods = {"device": property(device), "tolist": listed}
+        stack.enter_context(changed(FakeTensor, methods))
+        for types in LISTED:
             types.append(FakeTensor)
             stack.callback(types.remove, FakeTensor)
         yield

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -30,9 +31,12 @@ from tracedb.from_code.fake_cpu import FakeCpu, absent
 from tracedb.from_code.fake_gpu import FakeGpu, present
 from tracedb.from_code.fake_ranks import FakeRanks
 from tracedb.from_code.job import Job
+from tracedb.from_code.loading import loading
 from tracedb.from_code.memory import CUDA_BLOCK, Holding, Memory, peak
+from tracedb.from_code.numbers import of_unknown
 from tracedb.from_code.ops import MODULE, Dispatched
 from tracedb.from_code.recorder import Recorder, tensors_of
+from tracedb.from_code.saving import saving
 from tracedb.from_code.sparse import dense_parts
 
 if TYPE_CHECKING:
@@ -92,7 +96,11 @@ class FakeRun:
             stack.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeT")
             stack.enter_context(self._fake)
+            stack.enter_context(_quiet())
             stack.enter_context(self._present())
+            stack.enter_context(of_unknown())
+            stack.enter_context(loading(self._recorder))
+            stack.enter_context(saving(self._recorder))
             stack.enter_context(self._ranks.present())
             stack.enter_context(self._observer.watching())
             stack.enter_context(self._recorder)
@@ -189,12 +197,28 @@ def _uncollected() -> Iterator[None]:
 
 
 @contextmanager
+def _quiet() -> Iterator[None]:
+    """Let PyTorch log no traceback for what an error says in one line."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+@contextmanager
 def step_errors() -> Iterator[None]:
     """Raise errors of the user's code as `EstimateError` with file and line."""
     try:
         yield
     except TracedbError:
         raise
+    except SystemExit as error:
+        raise EstimateError(
+            f"{place.of_error(error)}: the code ends itself: exit({error.code!r})"
+        ) from error
     except Exception as error:
         why = str(error).strip().partition("\n")[0] or type(error).__name__
         raise EstimateError(

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from tracedb.from_code import collectives, composed, fake_cuda, place
+from tracedb.from_code import collectives, composed, fake_cuda, place, synchronized
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.memory import Holding, Ledger
 from tracedb.from_code.ops import MARK, Argument, Dispatched, Ordering, Shape
@@ -33,6 +33,7 @@ _BAGS = (
     torch.ops.aten._embedding_bag.default,  # noqa: SLF001 (it has no public name)
     torch.ops.aten._embedding_bag_forward_only.default,  # noqa: SLF001
 )
+_FUNCTORCH: Any = torch._C._functorch  # noqa: SLF001 (it has no public name)
 _DEVICE, _META = torch.ops.prim.device.default, torch.device("meta")
 
 _TYPES = {
@@ -142,6 +143,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.sparse = Sparse(self)
         self.has_gpu = has_gpu
         self.is_running = False
+        self.is_number_passed_on = False
+        """Whether a number that is read stays unknown to the code."""
         self._twins: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         self._recorded = 0
         self._channels: list[str] = []
@@ -350,12 +353,47 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> object:
         if func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001
             (tensor,) = tensors_of(args)
-            return 0.0 if tensor.dtype.is_floating_point else 0
+            return self._number(tensor)
+        sized = synchronized.SIZED.get(func)
+        if sized is not None:
+            return sized(*args)
         try:
             result = func(*args, **kwargs)
             return self._bags(args, result) if func in _BAGS else result
         except (DataDependentOutputException, DynamicOutputShapeException):
+            if synchronized.takes_all(func):
+                return torch.clone(*tensors_of(args[:1]))
             refuse(f"{func}".removesuffix(".default"))
+
+    def known_number(self, tensor: torch.Tensor) -> float | None:
+        """The number in a tensor: known if the tensor is real, or made from one."""
+        with _unrecorded():
+            return self._known_number(tensor)
+
+    def _known_number(self, tensor: torch.Tensor) -> float | None:
+        real = tensor.constant if isinstance(tensor, FakeTensor) else tensor
+        if real is None or self.now.phase == "optimizer":
+            # An optimizer counts its steps: all of them are to be alike.
+            return None
+        with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001
+            found: float = real.item()
+        return found
+
+    def _number(self, tensor: torch.Tensor) -> float:
+        """The number that PyTorch's own code reads; 0 if unknown."""
+        known = self._known_number(tensor)
+        if known is not None:
+            return known
+        is_size = not (tensor.is_floating_point() or tensor.dtype is torch.bool)
+        if is_size and not self.is_number_passed_on:
+            refuse("a size")
+        return 0 if is_size else 0.0
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Within the block, tensors are what they are, and the profiler is blind."""
+        with self._running(), _unrecorded():
+            yield
 
     def _bags(self, args: tuple[Any, ...], result: Any) -> object:  # noqa: ANN401
         """The results of an embedding bag: on a GPU also the bag of each index."""
@@ -372,6 +410,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         while _is_wrapper(type(tensor)):
             inner, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
             tensor = getattr(tensor, inner[0])
+        while _FUNCTORCH.is_functorch_wrapped_tensor(tensor):
+            tensor = _FUNCTORCH.get_unwrapped(tensor)
         with self._running(), torch._C.DisableTorchFunction():  # noqa: SLF001 (it has no public name)
             tensor, *_ = dense_parts(tensor)
             if not isinstance(tensor, FakeTensor):
@@ -385,6 +425,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."),
         )  # fmt: skip
         return self.ledger.add(storage, there)
+
+    def load(self, tensor: torch.Tensor) -> None:
+        """Place a tensor that a data loader made on the host, if code names a GPU."""
+        self.holding(tensor).is_on_gpu = not self.side.is_gpu_named
 
     def _twin(self, tensor: torch.Tensor) -> FakeTensor:
         """The fake tensor that represents a real one."""

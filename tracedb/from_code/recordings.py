@@ -99,6 +99,8 @@ class Source:
     ) -> None:
         """Take a function and its inputs, or a script's function as `train.py:step`.
 
+        The inputs of a script are the arguments of its command line.
+
         Without `gpu`, it runs on the CPU. `job` gives the ranks, of which it is one.
         """
         self._step = step
@@ -146,5 +148,5 @@ class Source:
         self._run = FakeRun(self._gpu, self._job)
         path, name = split(str(self._step))
         with self._run.inside(), step_errors():
-            self._loaded = load(path, name)
+            self._loaded = load(path, name, [str(one) for one in self._inputs])
         return self._loaded

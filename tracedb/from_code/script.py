@@ -2,21 +2,104 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import sys
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracedb.errors import EstimateError
+from tracedb.from_code import place
+from tracedb.from_code.changed import changed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
 _BATCH = ("batch", "batch_size")
 """Accepted names of the batch size parameter."""
+
+
+@dataclass
+class Script:
+    """A script, which runs as if it were started with the given arguments."""
+
+    path: Path
+    arguments: Sequence[str] = ()
+    _modules: dict[str, ModuleType] = field(default_factory=dict)
+    """The modules of its own folder that it has imported."""
+
+    @property
+    def name(self) -> str:
+        """The name of its module, with the packages that it is in."""
+        return ".".join((*self._packages, self.path.stem))
+
+    @property
+    def package(self) -> str:
+        """The package that it is in; empty if none."""
+        return ".".join(self._packages)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run the block as its code: with its arguments, and modules from its folder.
+
+        They are its own: others in this process have tensors of other runs.
+        """
+        others = self._taken()
+        sys.modules.update(self._modules)
+        sys.path.insert(0, str(self._root))
+        argv = {"argv": [str(self.path), *self.arguments]}
+        try:
+            with changed(sys, argv), changed(argparse.ArgumentParser, _PARSER):
+                yield
+        finally:
+            sys.path.remove(str(self._root))
+            self._modules = self._taken()
+            sys.modules.update(others)
+
+    @property
+    def _packages(self) -> list[str]:
+        found: list[str] = []
+        folder = self.path.parent.resolve()
+        while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+            found.insert(0, folder.name)
+            folder = folder.parent
+        return found
+
+    @property
+    def _root(self) -> Path:
+        """The folder that its imports start from."""
+        return self.path.resolve().parents[len(self._packages)]
+
+    def _taken(self) -> dict[str, ModuleType]:
+        """The modules from its folder, taken out of those of the process."""
+        root = str(self._root)
+        found = {
+            name: module
+            for name, module in list(sys.modules.items())
+            if name != "__main__"
+            and (file := getattr(module, "__file__", None))
+            and place.is_users(file)
+            and str(Path(file).resolve()).startswith(root)
+        }
+        for name in found:
+            del sys.modules[name]
+        return found
+
+
+def _refused(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    """Report arguments that a script does not take, or misses."""
+    del parser
+    raise EstimateError(
+        f"{place.of_caller()}: {message}; give the script's own arguments after --"
+    )
+
+
+_PARSER = {"error": _refused}
 
 
 @dataclass(frozen=True)
@@ -26,20 +109,29 @@ class Step:
     function: Callable[..., object]
     inputs: tuple[object, ...] = ()
     batch: int | None = None
+    script: Script | None = None
 
     def __call__(self) -> object:
         """Run the step."""
         given: dict[str, Any] = {}
         if self.batch is not None:
             given[self.batch_parameter()] = self.batch
-        return self.function(*self.inputs, **given)
+        with self.script.running() if self.script else nullcontext():
+            result = self.function(*self.inputs, **given)
+        if inspect.iscoroutine(result) or inspect.isgenerator(result):
+            result.close()
+            raise EstimateError(
+                f"{self._name}() is a coroutine or a generator, which does nothing "
+                "when it is called; give a function that runs one step"
+            )
+        return result
 
     def with_batch(self, batch: int | None) -> Step:
         """The step with another batch size; `EstimateError` if it takes none."""
-        changed = Step(self.function, self.inputs, batch)
+        found = replace(self, batch=batch)
         if batch is not None:
-            changed.batch_parameter()
-        return changed
+            found.batch_parameter()
+        return found
 
     @property
     def takes_batch(self) -> bool:
@@ -79,28 +171,34 @@ class Step:
 def split(text: str) -> tuple[Path, str]:
     """Split `train.py:step`; raises `EstimateError` if malformed or no such file."""
     path, colon, name = text.rpartition(":")
-    if not colon or not name.isidentifier():
+    if not colon or not all(part.isidentifier() for part in name.split(".")):
         raise EstimateError(f"{text}: give a file and a function in it: train.py:step")
     if not Path(path).is_file():
         raise EstimateError(f"{path}: no such file")
     return Path(path), name
 
 
-def load(path: Path, name: str) -> Step:
-    """Run a script and return its function of that name.
+def load(path: Path, name: str, arguments: Sequence[str] = ()) -> Step:
+    """Run a script and return its function of that name (`step`, `trainer.step`).
 
     Raises `EstimateError` if there is none, or if it has other required parameters.
     """
-    spec = spec_from_file_location(path.stem, path)
+    script = Script(path, arguments)
+    spec = spec_from_file_location(script.name, path)
     if spec is None or spec.loader is None:
         raise EstimateError(f"{path}: not a Python file")
     module = module_from_spec(spec)
-    with _importing(path, module):
+    with script.running():
+        if script.package:
+            import_module(script.package)
+        sys.modules[script.name] = module
         spec.loader.exec_module(module)
-    function = getattr(module, name, None)
+    function: Any = module
+    for part in name.split("."):
+        function = getattr(function, part, None)
     if not callable(function):
         raise EstimateError(f"{path}: has no function {name}")
-    step = Step(function)
+    step = Step(function, script=script)
     needed = [
         p.name
         for p in step._parameters().values()  # noqa: SLF001 (its own module)
@@ -114,16 +212,3 @@ def load(path: Path, name: str) -> Step:
             "size, and must create its own inputs"
         )
     return step
-
-
-@contextmanager
-def _importing(path: Path, module: Any) -> Iterator[None]:  # noqa: ANN401
-    """Let a script import modules from its own folder, as when it is run."""
-    folder = str(path.parent.resolve())
-    sys.path.insert(0, folder)
-    sys.modules[path.stem] = module
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)
-        sys.modules.pop(path.stem, None)

@@ -1,0 +1,99 @@
+"""What code asks `torch.cuda` for that no stream or event concerns."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import torch
+
+from tracedb.errors import EstimateError
+from tracedb.from_code import place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CAPABILITIES = {
+    "V100": (7, 0),
+    "T4": (7, 5),
+    "A100|A30": (8, 0),
+    "A10|A40|A6000|RTX 30": (8, 6),
+    "L4|RTX 40": (8, 9),
+    "H[12]00|H20": (9, 0),
+    "B[12]00": (10, 0),
+}
+"""The compute capability of the GPUs whose names match."""
+
+
+def capability(gpu: str) -> tuple[int, int]:
+    """The compute capability of a GPU; `EstimateError` if it is not known."""
+    for pattern, found in _CAPABILITIES.items():
+        if re.search(pattern, gpu):
+            return found
+    return _unknown(f"the compute capability of {gpu}")
+
+
+class Properties:
+    """The properties of a GPU, as far as its name tells them."""
+
+    def __init__(self, name: str) -> None:
+        """Take its name."""
+        self.name = name
+
+    def __getattr__(self, asked: str) -> int:
+        """Its compute capability; `EstimateError` for all others."""
+        if asked in {"major", "minor"}:
+            return capability(self.name)[asked == "minor"]
+        return _unknown(f"{asked} of {self.name}")
+
+
+def _unknown(what: str) -> NoReturn:
+    raise EstimateError(
+        f"{place.of_caller()}: {what} is not known here; let the step not ask for it"
+    )
+
+
+class Generator(torch.Generator):
+    """A generator of any device: fake tensors take those of the CPU."""
+
+    def __new__(cls, device: object = None) -> Self:
+        """Ignore the device."""
+        del device
+        return super().__new__(cls, "cpu")  # type: ignore[call-arg]
+
+
+def _captured(*_: object, **__: object) -> NoReturn:
+    raise EstimateError(
+        f"{place.of_caller()}: a CUDA graph cannot be captured without a GPU; let the "
+        "step run its ops, and estimate it with --cuda-graph (cuda_graph=True)"
+    )
+
+
+GRAPHS = dict.fromkeys(("CUDAGraph", "graph", "make_graphed_callables"), _captured)
+"""The attributes of `torch.cuda` that capture graphs."""
+
+_TYPES = {
+    "DoubleTensor": torch.float64,
+    "FloatTensor": torch.float32,
+    "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16,
+    "LongTensor": torch.int64,
+    "IntTensor": torch.int32,
+    "ByteTensor": torch.uint8,
+    "BoolTensor": torch.bool,
+}
+
+
+def _typed(dtype: torch.dtype) -> Callable[..., torch.Tensor]:
+    """The constructor of a type of tensors: from sizes or from values."""
+
+    def made(*given: Any) -> torch.Tensor:  # noqa: ANN401
+        if given and not isinstance(given[0], int):
+            return torch.tensor(given[0], dtype=dtype, device="cuda")
+        return torch.empty(given, dtype=dtype, device="cuda")
+
+    return made
+
+
+TYPED = {name: _typed(dtype) for name, dtype in _TYPES.items()}
+"""The old types of `torch.cuda`."""

@@ -58,6 +58,21 @@ def test_too_little_is_one_line(tmp_path: Path, trace: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.parametrize("layer", ["_to_load", "_to_compute"])
+def test_more_memory_is_used_if_needed(
+    tmp_path: Path, trace: Path, layer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the usual limit is too low, everything starts again with more."""
+    monkeypatch.setattr(f"tracedb.ingest.{layer}", lambda _text: 20 * MB)
+    said: list[str] = []
+    with tracedb.open(tmp_path / "run.duckdb") as database:
+        database.ingest([trace], progress=said.append)
+        assert said.count("starting again with more memory") == 1
+        assert rows(database, "SELECT count(*) FROM raw.trace") == [(1,)]
+        assert rows(database, "SELECT count(*) >= 100000 FROM raw.event") == [(True,)]
+        assert rows(database, "SELECT count(*) > 0 FROM critical_path.step_time")[0][0]
+
+
 @pytest.mark.parametrize("memory", ["much", "", "-1GB", "4 XB"])
 def test_bad_sizes_are_refused(tmp_path: Path, memory: str) -> None:
     """One line says how to write a size."""

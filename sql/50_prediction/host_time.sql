@@ -39,6 +39,17 @@ CREATE TABLE prediction.host_time (
     alike
 ) AS
 WITH
+-- Spans whose time without a cause is kept.
+kept AS (
+    SELECT DISTINCT thread_id, position
+    FROM prediction.unexplained_step AS step
+    INNER JOIN overhead.timeline AS span
+        ON
+            step.trace_id = span.trace_id
+            AND step.start_ns <= span.start_ns
+            AND step.end_ns > span.start_ns
+),
+
 own AS (
     SELECT
         own.*,
@@ -50,20 +61,10 @@ own AS (
         edit.add_ns,
         coalesce(edit.is_removed, false) AS is_gone,
         NOT is_gone AND no_wait.kind IS NULL AS waits,
-        CASE
-            WHEN waits AND EXISTS (
-                SELECT 1
-                FROM prediction.unexplained_step AS step
-                WHERE
-                    step.trace_id = own.trace_id
-                    AND step.start_ns <= span.start_ns
-                    AND step.end_ns > span.start_ns
-            ) THEN unexplained_ns
-            ELSE 0
-        END AS kept_ns
+        CASE WHEN waits AND kept.thread_id IS NOT NULL THEN unexplained_ns ELSE 0 END AS kept_ns
     FROM prediction.host_own AS own
-    INNER JOIN overhead.timeline AS span USING (thread_id, position)
     INNER JOIN prediction.variant AS variant ON is_simulated
+    LEFT JOIN kept USING (thread_id, position)
     LEFT JOIN prediction.host_edit AS edit USING (variant_id, thread_id, position)
     LEFT JOIN prediction.removed_wait AS no_wait
         ON

@@ -29,24 +29,29 @@ CREATE TABLE critical_path.measured_interval (
     thread_id
 ) AS
 WITH
--- Times by the clock of the hop's trace.
-hop AS (
+-- Each hop with its times by the clock of its trace, and with its neighbours on the path.
+hop AS NOT MATERIALIZED (
     SELECT
         hop.*,
         path.run_id,
         path.step_id,
         greatest(
-            coalesce(
-                lead(until_ns + hop.shift_ns) OVER on_path - hop.shift_ns,
-                path.start_ns - hop.shift_ns
-            ),
-            path.start_ns - hop.shift_ns
-        ) AS from_ns,
-        lead(reason) OVER on_path AS next_reason,
-        lag(hop.gpu_op_id) OVER on_path AS waiting_id
+            coalesce(next.until_ns + next.shift_ns, path.start_ns), path.start_ns
+        ) - hop.shift_ns AS from_ns,
+        next.reason AS next_reason,
+        previous.gpu_op_id AS waiting_id
     FROM critical_path.measured_hop AS hop
-    INNER JOIN critical_path.measured_path AS path USING (scope, path_id)
-    WINDOW on_path AS (PARTITION BY scope, path_id ORDER BY hop)
+    LEFT JOIN critical_path.measured_path AS path USING (scope, path_id)
+    LEFT JOIN critical_path.measured_hop AS next
+        ON
+            hop.scope = next.scope
+            AND hop.path_id = next.path_id
+            AND hop.hop + 1 = next.hop
+    LEFT JOIN critical_path.measured_hop AS previous
+        ON
+            hop.scope = previous.scope
+            AND hop.path_id = previous.path_id
+            AND hop.hop - 1 = previous.hop
 ),
 
 late AS (
@@ -74,11 +79,12 @@ passed AS (
         greatest(until_ns - coalesce(waiting.unexplained_ns, 0), work_end_ns)
         AS next_explained_ns
     FROM hop
-    INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
+    LEFT JOIN staging.gpu_op AS work USING (gpu_op_id)
     LEFT JOIN graph.gpu_cause USING (gpu_op_id)
     LEFT JOIN graph.collective AS collective ON hop.gpu_op_id = collective.node_id
     LEFT JOIN late ON hop.gpu_op_id = late.gpu_op_id
     LEFT JOIN late AS waiting ON waiting_id = waiting.gpu_op_id
+    WHERE hop.gpu_op_id IS NOT NULL
 ),
 
 on_device AS (
@@ -118,7 +124,7 @@ stretch AS (
     SELECT
         hop.*,
         unnest(range(coalesce(first.position, 1), last.position + 1)) AS ordinal
-    FROM hop
+    FROM (SELECT * FROM hop WHERE thread_id IS NOT NULL) AS hop
     ASOF LEFT JOIN overhead.timeline AS first
         ON hop.thread_id = first.thread_id AND from_ns >= first.start_ns
     ASOF INNER JOIN overhead.timeline AS last
@@ -149,6 +155,7 @@ found AS (
     FROM hop
     INNER JOIN overhead.timeline AS span
         ON hop.thread_id = span.thread_id AND span.position = 1
+    WHERE hop.thread_id IS NOT NULL
 )
 
 SELECT

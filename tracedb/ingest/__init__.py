@@ -44,11 +44,14 @@ _SHARE_OF_ALL = 0.5
 # The part for Python, the current text, and memory that allocators keep.
 _BESIDE_DUCKDB = 256 << 20
 _LEAST_SHARE_OF_DUCKDB = 0.9
-# Loading and staging get less, because more would only cache data on disk: memory for
-# sorts and joins, and for uncommitted rows, estimated as a share of the text.
+# A database with a file gets less, because more would mostly cache data on disk:
+# memory for sorts and joins, and for uncommitted rows, estimated as a share of the
+# text. If that is not enough, everything starts again with all of the memory.
 _LEAST_TO_LOAD = 400 << 20
 _TO_SORT = 150 << 20
-_SHARE_OF_TEXT = 0.5
+_SHARE_TO_LOAD = 0.5
+_LEAST_TO_COMPUTE = 1 << 30
+_SHARE_TO_COMPUTE = 0.75
 _ANY_OPERATION = "SELECT true FROM staging.operation LIMIT 1"
 # Typical compression ratio of a trace.
 _COMPRESSION = 15
@@ -175,18 +178,26 @@ class _Job:
     until: str | None
     numbers: Numbers
     is_careful: bool = False
+    is_sparing: bool = True
     most_events: int | None = None
 
 
 def _ingest(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
+    """Fill the database; another try reads again, as an error ends the transaction."""
     try:
         with transaction(connection):
             return _fill(connection, job)
     except UnforeseenError:
-        # An error aborts the transaction, so everything is read again.
+        if job.is_careful:
+            raise
         job.progress("reading again, event by event, what DuckDB could not read")
-        with transaction(connection):
-            return _fill(connection, replace(job, is_careful=True))
+        job = replace(job, is_careful=True)
+    except duckdb.OutOfMemoryException:
+        if not _is_spared(connection, job):
+            raise
+        job.progress("starting again with more memory")
+        job = replace(job, is_sparing=False)
+    return _ingest(connection, job)
 
 
 def _try(
@@ -216,7 +227,7 @@ def _try(
 
 def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
     layers = catalog.LAYERS[: catalog.LAYERS.index(job.until or catalog.LAYERS[-1]) + 1]
-    with _little_memory(connection, job.sources):
+    with _spared(connection, job, _to_load):
         new, known = _load_all(connection, job)
         if job.most_events is not None:
             culprit.keep(connection, new, job.most_events)
@@ -233,19 +244,40 @@ def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
             _compute(connection, concerned, {"staging"}, job.progress)
             count_unread(connection, new)
             steps.verify(connection, marked, job.step_mark)
-    _compute(connection, concerned, {*layers} - {"staging"}, job.progress)
+    with _spared(connection, job, _to_compute):
+        _compute(connection, concerned, {*layers} - {"staging"}, job.progress)
     return new
 
 
-def _little_memory(
-    connection: duckdb.DuckDBPyConnection, sources: list[Source]
+def _spared(
+    connection: duckdb.DuckDBPyConnection, job: _Job, need: Callable[[int], int]
 ) -> AbstractContextManager[None]:
-    """Limit DuckDB's memory for a database with a file, which it would cache."""
-    if file_of(connection) is None:
+    """Limit DuckDB's memory for a database with a file to what a job usually needs."""
+    if not job.is_sparing or file_of(connection) is None:
         return nullcontext()
-    text = sum(map(_text_bytes, sources))
-    needed = _TO_SORT + int(_SHARE_OF_TEXT * text)
-    return bounded_memory(connection, max(needed, _LEAST_TO_LOAD))
+    return bounded_memory(connection, need(_text_of(job)))
+
+
+def _is_spared(connection: duckdb.DuckDBPyConnection, job: _Job) -> bool:
+    """Whether there is more memory than a job usually needs."""
+    least = min(_to_load(_text_of(job)), _to_compute(_text_of(job)))
+    is_limited = job.is_sparing and file_of(connection) is not None
+    return is_limited and memory_limit(connection) > least
+
+
+def _to_load(text: int) -> int:
+    """[B] Memory to load and stage files with this many bytes of text."""
+    return max(_TO_SORT + int(_SHARE_TO_LOAD * text), _LEAST_TO_LOAD)
+
+
+def _to_compute(text: int) -> int:
+    """[B] Memory to compute the layers above for this many bytes of text."""
+    return max(int(_SHARE_TO_COMPUTE * text), _LEAST_TO_COMPUTE)
+
+
+def _text_of(job: _Job) -> int:
+    """[B] The approximate size of a job's decompressed text."""
+    return sum(map(_text_bytes, job.sources))
 
 
 def _text_bytes(source: Source) -> int:

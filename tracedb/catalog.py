@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from graphlib import TopologicalSorter
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tracedb import emptiness, renamed
-from tracedb.duck import literal, one_thread, quoted, scalar
+from tracedb.duck import joins_as_written, literal, one_thread, quoted, scalar
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -78,6 +79,14 @@ _RELATION = re.compile(rf"\b(?:{'|'.join(LAYERS)})\.\w+")
 _OF_FLEET = re.compile(rf"\b{FLEET}\.\w+")
 _PART = re.compile(r"Part of: (\w+\.\w+)\.")
 _EDITS = "prediction.scenario_edit"
+# Many wide rows joined with few: rows of the open transaction look few to DuckDB, which
+# would hash the wide ones, in several times the memory.
+_WIDE = frozenset(
+    {
+        *("staging.thread", "staging.call", "staging.op"),
+        *("prediction.host_expectation", "critical_path.measured_interval"),
+    }
+)
 _NEEDS = re.compile(r"Without (?P<what>[^.]+?),? it is empty\.")
 _COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
 
@@ -510,7 +519,8 @@ def compute(
             if not known.must_be_empty(name):
                 yield name
                 query = f"{known.reduced(relation.query)} WHERE {chosen}"
-                rows = scalar(connection, f"INSERT INTO {name} {query}")
+                with joins_as_written(connection) if name in _WIDE else nullcontext():
+                    rows = scalar(connection, f"INSERT INTO {name} {query}")
                 known.add_rows(name, rows)
     connection.execute("RESET VARIABLE computing")
 

@@ -290,6 +290,13 @@ def one_thread(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 @contextmanager
+def joins_as_written(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Let joins hash their right side within the block, whatever DuckDB estimates."""
+    with _set(connection, "disabled_optimizers", "build_side_probe_side"):
+        yield
+
+
+@contextmanager
 def _set(
     connection: duckdb.DuckDBPyConnection,
     setting: str,

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Settings that tracedb itself changes while a database is open.
-_SET_LATER = ("threads", "memory_limit", "enable_progress_bar")
+_SET_LATER = (
+    *("threads", "memory_limit", "enable_progress_bar"),
+    "disabled_optimizers",
+)
 
 _TABLE_FUNCTIONS = frozenset(
     {

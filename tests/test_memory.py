@@ -10,6 +10,7 @@ from scale import scale
 from support import rows, write_generated
 
 import tracedb
+from tracedb import catalog
 from tracedb.cli.main import tracedb as command
 from tracedb.duck import scalar, size_of
 
@@ -71,6 +72,12 @@ def test_more_memory_is_used_if_needed(
         assert rows(database, "SELECT count(*) FROM raw.trace") == [(1,)]
         assert rows(database, "SELECT count(*) >= 100000 FROM raw.event") == [(True,)]
         assert rows(database, "SELECT count(*) > 0 FROM critical_path.step_time")[0][0]
+
+
+def test_wide_relations_exist() -> None:
+    """The relations with a choice of join sides are stored ones."""
+    stored = {r.full_name for r in catalog.relations() if r.is_computed_on_ingest}
+    assert stored >= catalog.WIDE
 
 
 @pytest.mark.parametrize("memory", ["much", "", "-1GB", "4 XB"])

@@ -79,16 +79,20 @@ _RELATION = re.compile(rf"\b(?:{'|'.join(LAYERS)})\.\w+")
 _OF_FLEET = re.compile(rf"\b{FLEET}\.\w+")
 _PART = re.compile(r"Part of: (\w+\.\w+)\.")
 _EDITS = "prediction.scenario_edit"
-# Many wide rows joined with few: rows of the open transaction look few to DuckDB, which
-# would hash the wide ones, in several times the memory.
-_WIDE = frozenset(
+_NEEDS = re.compile(r"Without (?P<what>[^.]+?),? it is empty\.")
+_COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
+
+WIDE = frozenset(
     {
         *("staging.thread", "staging.call", "staging.op"),
         *("prediction.host_expectation", "critical_path.measured_interval"),
     }
 )
-_NEEDS = re.compile(r"Without (?P<what>[^.]+?),? it is empty\.")
-_COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
+"""Stored relations that join many wide rows with few others, which joins hash.
+
+Rows of the open transaction look few to DuckDB, which would hash the wide ones and take
+several times the memory.
+"""
 
 
 @dataclass(frozen=True)
@@ -519,7 +523,7 @@ def compute(
             if not known.must_be_empty(name):
                 yield name
                 query = f"{known.reduced(relation.query)} WHERE {chosen}"
-                with joins_as_written(connection) if name in _WIDE else nullcontext():
+                with joins_as_written(connection) if name in WIDE else nullcontext():
                     rows = scalar(connection, f"INSERT INTO {name} {query}")
                 known.add_rows(name, rows)
     connection.execute("RESET VARIABLE computing")

@@ -113,8 +113,7 @@ timed AS (
 -- The part of spans that is done ahead, and its batch.
 ahead AS (
     SELECT
-        timed.variant_id,
-        span.*,
+        timed.variant_id, span.*,
         round(predicted_ns * ahead_share)::BIGINT AS ahead_ns
     FROM prediction.overlapped_span AS span
     INNER JOIN timed USING (scenario, thread_id, position)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +75,17 @@ def simulated(ingested: Ingested) -> Iterator[tracedb.Database]:
 def arrows(path: Path) -> Counter[Any]:
     """The begins of the events that the flows of an export in Chrome JSON connect."""
     ends: dict[Any, dict[str, int]] = defaultdict(dict)
-    for event in json.loads(path.read_text())["traceEvents"]:
+    document = json.loads(path.read_text(), parse_float=Decimal)
+    for event in document["traceEvents"]:
         if event["ph"] in "sf":
             ends[event["cat"], event["id"]][event["ph"]] = round(event["ts"] * 1000)
     return Counter((one["s"], one["f"]) for one in ends.values() if len(one) == 2)
+
+
+def from_first(flows: Counter[Any]) -> Counter[Any]:
+    """Flows with times from the first of them."""
+    first = min(at for at, _ in flows)
+    return Counter((a - first, b - first) for a, b in flows.elements())
 
 
 @pytest.mark.parametrize("ending", [".json", ".pftrace"])
@@ -105,6 +114,41 @@ def test_nothing_is_lost(
     assert processor.rows(SLACK) == rows(simulated, query)
     found = Counter((a - first, b - first) for a, b in processor.rows(ARROWS))
     assert found == arrows(tmp_path / "run.json")
+
+
+def test_streams_have_names(
+    database_of: DatabaseOf, tmp_path: Path, load: Load
+) -> None:
+    """Arrows to work of a stream whose id is a text, as Kineto once wrote it."""
+    document = json.loads(gzip.decompress((GPU / "rank0.kineto.json.gz").read_bytes()))
+    for event in document["traceEvents"]:
+        if event["pid"] == 0:
+            event["tid"] = f"stream {event['tid']}"
+    (tmp_path / "named.json").write_text(json.dumps(document))
+    database = database_of(tmp_path / "named.json")
+    database.export(tmp_path / "run.json")
+    database.export(tmp_path / "run.pftrace")
+    processor = load(tmp_path / "run.pftrace")
+    found = Counter((a, b) for a, b in processor.rows(ARROWS))
+    assert found.total() > 100
+    assert from_first(found) == from_first(arrows(tmp_path / "run.json"))
+
+
+def test_a_rank_may_be_behind(tmp_path: Path, load: Load) -> None:
+    """What names a rank whose clock is set back is no event before 0."""
+    for rank in (0, 1):
+        text = gzip.decompress((GPU / f"rank{rank}.kineto.json.gz").read_bytes())
+        document = json.loads(text)
+        first = min(e["ts"] for e in document["traceEvents"] if e["ph"] != "M")
+        for event in document["traceEvents"]:
+            event["ts"] = event.get("ts", first) - first + 1000 * (1 + rank)
+            if event["ph"] == "M":
+                event["ts"] = 0
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(document))
+    with tracedb.open() as database:
+        database.ingest([tmp_path / f"rank{rank}.json" for rank in (0, 1)])
+        database.export(tmp_path / "run.json")
+    assert load(tmp_path / "run.json").errors() == []
 
 
 def test_a_path_at_large_times(

@@ -82,7 +82,10 @@ WHERE
 """
 _EVENTS = """
 SELECT
-    event.trace_id, ph, cat, event.name, pid, tid, ts_ns + shift_ns, dur_ns, id,
+    event.trace_id, ph, cat, event.name, pid, tid,
+    -- Metadata have no time of their own; Perfetto drops events before 0.
+    ts_ns + CASE ph WHEN 'M' THEN 0 ELSE shift_ns END,
+    dur_ns, id,
     args::VARCHAR, other::VARCHAR, slack_ns,
     event_id IN (SELECT node_id FROM export_path) AS is_critical
 FROM raw.event AS event

@@ -48,6 +48,7 @@ _CLEARED, _NEEDS_STATE = 1, 2
 _BOOT, _REAL = 6, 1
 _ROOT = 1
 _FIRST_PROCESS = 800_000_000
+_FIRST_THREAD = 900_000_000
 _LARGEST = 2**31
 _FLOWS = {"s": ord("s"), "t": ord("t"), "f": ord("f")}
 _FORMAL = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args")
@@ -193,10 +194,11 @@ class _Writer:
         thread = self._uuid()
         name = processes.thread(*lane)
         about = text(14, OWN + msgspec.json.encode(_texts(lane)).decode())
-        tid = lane[1] if isinstance(lane[1], int) and 0 < lane[1] < 2**63 else None
-        ids = [number(1, process.pid), number(2, tid or 0), text(5, name)]
-        own = [] if tid is None else [message(4, ids)]
-        self._file.write(_track(thread, process.uuid, name, about, *own))
+        # Perfetto reads flows on tracks of threads alone, and their ids are numbers.
+        is_number = isinstance(lane[1], int) and 0 < lane[1] < 2**63
+        tid = lane[1] if is_number else _FIRST_THREAD + thread
+        ids = message(4, (number(1, process.pid), number(2, tid), text(5, name)))
+        self._file.write(_track(thread, process.uuid, name, about, ids))
         tracks: list[tuple[int, list[int]]] = [(thread, [])]
         for item in sorted(items, key=lambda one: one.place):
             # A flow at the end of a slice is within it.

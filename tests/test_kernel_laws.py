@@ -367,6 +367,8 @@ def test_the_band_is_that_of_held_out_gpus() -> None:
     [
         ("gemm", "bfloat16", "aten::mm", ((4000, 512), (512, 1001))),
         ("gemm", "float16", "aten::mm", ((4096, 512), (512, 1024))),
+        ("gemm", "float8", "aten::_scaled_mm", ((8192, 8192), (8192, 8192))),
+        ("gemm", "int8", "aten::_int_mm", ((8192, 8192), (8192, 8192))),
         ("gemm", "bfloat16", "aten::bmm", ((37_632, 8, 63), (37_632, 63, 8))),
         ("elementwise", "float32", "aten::add", ((10**6,), (10**6,))),
         ("softmax", "float32", "aten::_softmax", ((4, 10**5),)),
@@ -382,8 +384,10 @@ def test_the_roofline_is_the_same_in_sql_and_python(
     tmp_path: Path,
 ) -> None:
     """The roofline that models are compared with equals that of a trace."""
-    types = {"bfloat16": "c10::BFloat16", "float16": "c10::Half", "float32": "float"}
-    launched = Launched(op, **tensors(*tensors_, dtype=types[dtype]))
+    query = "SELECT any_value(dtype) FROM prediction.op_dtype WHERE model_dtype = ?"
+    with tracedb.open() as database:
+        [[type_]] = database.connection.execute(query, [dtype]).fetchall()
+    launched = Launched(op, **tensors(*tensors_, dtype=type_))
     with tracedb.open() as database, ingests_until("prediction"):
         database.ingest([write(tmp_path / "trace.json", [launched], "NVIDIA A100")])
         [problem] = database.sql("FROM prediction.kernel_problem").iter_rows(named=True)

@@ -341,7 +341,8 @@ def _replaced(text: str, dtype: str) -> str:
 def _in_units(dtype: str) -> str:
     """A query for the work of kernels, with four-byte products on one kind of unit."""
     relation = catalog.find(_WORK)
-    unit = f"CASE WHEN is_main AND unit <> 'half' THEN {literal(dtype)} ELSE unit END"
+    to = literal(dtype)
+    unit = f"CASE WHEN is_main AND unit IN {_UNITS} THEN {to} ELSE unit END"
     columns = ", ".join(relation.columns)
     return (
         f"WITH work ({columns}) AS (\n{relation.query}\n) "

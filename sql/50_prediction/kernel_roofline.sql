@@ -77,6 +77,7 @@ bound AS (
         END AS unit_ns,
         unit_ns * flops / compute_share / (
             CASE unit
+                WHEN 'byte' THEN 2 * matrix_share * peak_half_flops_per_second
                 WHEN 'half' THEN matrix_share * peak_half_flops_per_second
                 WHEN 'tf32' THEN matrix_share * peak_tf32_flops_per_second
                 ELSE peak_fp32_flops_per_second

@@ -45,7 +45,8 @@ CREATE VIEW prediction.op_convolution (
     output_height,
     -- Columns of Y.
     output_width,
-    -- Arithmetic units: `fp32`, `tf32` or `half` (`prediction.hardware`).
+    -- Arithmetic units: `fp32`, `tf32`, `half` (`prediction.hardware`) or, for types of one
+    -- byte, `byte`: twice as fast as `half`.
     unit,
     -- [FLOP] FLOPs.
     flops,
@@ -105,7 +106,7 @@ SELECT
     coalesce(groups, 1) AS groups,
     try_cast(y_rows AS BIGINT) AS output_height,
     try_cast(y_columns AS BIGINT) AS output_width,
-    CASE WHEN element_bytes <= 2 THEN 'half' ELSE 'tf32' END AS unit,
+    CASE element_bytes WHEN 1 THEN 'byte' WHEN 2 THEN 'half' ELSE 'tf32' END AS unit,
     2 * y_elements * depth AS flops,
     try_cast(element_bytes * (x_elements + w_elements + y_elements - written) AS BIGINT)
     AS read_bytes,

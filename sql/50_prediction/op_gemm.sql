@@ -1,6 +1,6 @@
 -- Matrix multiplications: A is [.., m, k], B is [.., k, n] (for `linear` [n, k]). If B is
 -- one matrix, all rows of A are rows of one GEMM; otherwise each has its own. FLOPs are 2 m
--- n k per GEMM. A, B and an added matrix are read, the result is written; an added vector
+-- n k per GEMM, four times as many for complex numbers. A, B and an added matrix are read, the result is written; an added vector
 -- is ignored, like everything no larger than one side. The result has the type of A, except
 -- that for float8 it is bfloat16 and for int8 int32 (for `linear`, FBGEMM makes int8
 -- again).
@@ -32,7 +32,8 @@ CREATE VIEW prediction.op_gemm (
     input_bytes,
     -- [B] Total bytes written, if the sizes do not determine them; otherwise NULL.
     output_bytes,
-    -- Arithmetic units: `fp32`, `tf32` or `half` (`prediction.hardware`).
+    -- Arithmetic units: `fp32`, `tf32`, `half` (`prediction.hardware`) or, for types of one
+    -- byte, `byte`: twice as fast as `half`.
     unit,
     -- [FLOP] FLOPs.
     flops,
@@ -111,8 +112,9 @@ SELECT
     k,
     input_bytes,
     output_bytes,
-    CASE WHEN element_bytes <= 2 THEN 'half' ELSE 'fp32' END AS unit,
-    2 * coalesce(batch, 1)::DOUBLE * m * n * k AS flops,
+    CASE element_bytes WHEN 1 THEN 'byte' WHEN 2 THEN 'half' ELSE 'fp32' END AS unit,
+    CASE WHEN dtype LIKE 'complex%' THEN 8 ELSE 2 END
+    * coalesce(batch, 1)::DOUBLE * m * n * k AS flops,
     coalesce(input_bytes, try_cast(
         coalesce(batch, 1)::DOUBLE
         * (m * k + k * n + CASE op WHEN 'baddbmm' THEN m * n ELSE 0 END)

@@ -12,7 +12,8 @@ CREATE TABLE prediction.op_work (
     trace_id,
     -- Family.
     family,
-    -- Arithmetic units: `fp32`, `tf32` or `half` (`prediction.hardware`).
+    -- Arithmetic units: `fp32`, `tf32`, `half` (`prediction.hardware`) or, for types of one
+    -- byte, `byte`: twice as fast as `half`.
     unit,
     -- [FLOP] FLOPs.
     flops,

@@ -54,6 +54,7 @@ SELECT
     flops,
     traffic_bytes,
     CASE unit
+        WHEN 'byte' THEN 2 * peak_half_flops_per_second
         WHEN 'half' THEN peak_half_flops_per_second
         WHEN 'tf32' THEN peak_tf32_flops_per_second
         ELSE peak_fp32_flops_per_second

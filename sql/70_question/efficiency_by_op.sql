@@ -9,7 +9,7 @@ CREATE VIEW question.efficiency_by_op (
     op,
     -- Family; `unknown` if a kernel's FLOPs and bytes are unknown.
     family,
-    -- Arithmetic units: `half`, `tf32` or `fp32`; NULL for unknown work.
+    -- Arithmetic units: `byte`, `half`, `tf32` or `fp32`; NULL for unknown work.
     unit,
     -- GPU ops.
     gpu_op_count,

@@ -34,8 +34,7 @@ CREATE VIEW prediction.op_attention (
     head_dim,
     -- 1 if attention is causal, otherwise 0.
     causal,
-    -- Arithmetic units: `fp32`, `tf32`, `half` (`prediction.hardware`) or, for types of one
-    -- byte, `byte`: twice as fast as `half`.
+    -- Arithmetic units: `fp32`, `tf32` or `half` (`prediction.hardware`).
     unit,
     -- [FLOP] FLOPs.
     flops,
@@ -96,7 +95,7 @@ SELECT
     keys,
     head_dim,
     coalesce(causal, 0) AS causal,
-    CASE element_bytes WHEN 1 THEN 'byte' WHEN 2 THEN 'half' ELSE 'fp32' END AS unit,
+    CASE WHEN element_bytes <= 2 THEN 'half' ELSE 'fp32' END AS unit,
     2 * (CASE op WHEN 'backward' THEN 5 ELSE 2 END) * images::DOUBLE * heads * head_dim * (
         CASE
             WHEN causal > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +15,7 @@ from tracedb.errors import EstimateError
 from tracedb.from_code.fake_run import FakeStep
 from tracedb.from_code.job import Job
 from tracedb.from_code.recordings import Source
+from tracedb.from_code.script import Script
 
 START = """
 import argparse, copy, math
@@ -216,6 +218,22 @@ def test_a_method_and_the_script_s_own_arguments(tmp_path: Path) -> None:
         """
     step = recorded(tmp_path, code, "trainer.step", "--rows", "24")
     assert any(s.dims == (24, 8) for op in step.ops.values() for s in op.tensors)
+
+
+def test_modules_of_other_folders_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules of a folder whose name only begins alike are not those of a script."""
+    other = ModuleType("other_of_a_neighbour")
+    other.__file__ = str(tmp_path / "job_2" / "other.py")
+    own = ModuleType("own_of_a_run_before")
+    own.__file__ = str(tmp_path / "job" / "own.py")
+    for module in (other, own):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    with Script(tmp_path / "job" / "train.py").running():
+        assert other.__name__ in sys.modules
+        assert own.__name__ not in sys.modules
+    assert {other.__name__, own.__name__} <= sys.modules.keys()
 
 
 def test_a_script_in_a_package(tmp_path: Path) -> None:

@@ -77,14 +77,14 @@ class Script:
 
     def _taken(self) -> dict[str, ModuleType]:
         """The modules from its folder, taken out of those of the process."""
-        root = str(self._root)
+        root = self._root
         found = {
             name: module
             for name, module in list(sys.modules.items())
             if name != "__main__"
             and (file := getattr(module, "__file__", None))
             and place.is_users(file)
-            and str(Path(file).resolve()).startswith(root)
+            and Path(file).resolve().is_relative_to(root)
         }
         for name in found:
             del sys.modules[name]

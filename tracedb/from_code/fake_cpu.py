@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 
 from tracedb.errors import EstimateError
 from tracedb.from_code import place
 from tracedb.from_code.changed import changed
-from tracedb.from_code.fake_gpu import LISTED, FakeGpu, converted_in_place, is_gpu
+from tracedb.from_code.fake_gpu import FakeGpu, converted_in_place, is_gpu, with_foreach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +107,5 @@ def absent(cpu: FakeCpu) -> Iterator[None]:
         stack.enter_context(changed(torch.cuda, cuda))
         stack.enter_context(changed(nn.Module, {"_apply": converted_in_place}))
         stack.enter_context(changed(functional, called))
-        for types in LISTED:
-            types.append(FakeTensor)
-            stack.callback(types.remove, FakeTensor)
+        stack.enter_context(with_foreach())
         yield

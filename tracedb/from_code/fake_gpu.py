@@ -44,7 +44,7 @@ _CPU = torch.device("cpu")
 _FLASH_HEAD = 256
 """Largest head size that FlashAttention takes."""
 
-LISTED = (_foreach_utils._foreach_supported_types, _optimizer._foreach_supported_types)  # noqa: SLF001
+_LISTED = (_foreach_utils._foreach_supported_types, _optimizer._foreach_supported_types)  # noqa: SLF001
 """Tensor types for which optimizers and clipping use `foreach` ops on a GPU."""
 
 # What CUDA's autocast computes in fp32 and the CPU's does not (PyTorch's documentation,
@@ -415,6 +415,18 @@ def _answers(
 
 
 @contextmanager
+def with_foreach() -> Iterator[None]:
+    """Let optimizers and clipping use `foreach` ops for fake tensors, too."""
+    for types in _LISTED:
+        types.append(FakeTensor)
+    try:
+        yield
+    finally:
+        for types in _LISTED:
+            types.remove(FakeTensor)
+
+
+@contextmanager
 def _without_onednn() -> Iterator[None]:
     """Expand recurrent layers, which oneDNN computes as one op."""
     before = torch._C._get_mkldnn_enabled()  # noqa: SLF001 (the public switch warns)
@@ -533,7 +545,5 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
 
         methods = {"device": property(device), "tolist": listed}
         stack.enter_context(changed(FakeTensor, methods))
-        for types in LISTED:
-            types.append(FakeTensor)
-            stack.callback(types.remove, FakeTensor)
+        stack.enter_context(with_foreach())
         yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,8 +27,7 @@ from tracedb.ingest.numbers import Numbers
 from tracedb.ingest.prefetch import prefetch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tracedb.ingest.files import Source
 
@@ -192,9 +191,7 @@ def _ingest(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
             raise
         job.progress("reading again, event by event, what DuckDB could not read")
         job = replace(job, is_careful=True)
-    except duckdb.OutOfMemoryException:
-        if not _is_spared(connection, job):
-            raise
+    except _SparedTooMuchError:
         job.progress("starting again with more memory")
         job = replace(job, is_sparing=False)
     return _ingest(connection, job)
@@ -215,6 +212,7 @@ def _try(
         sources=sources,
         is_pair_demanded=False,
         is_careful=True,
+        is_sparing=False,
         most_events=most_events,
     )
     query = (
@@ -249,20 +247,28 @@ def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
     return new
 
 
+class _SparedTooMuchError(Exception):
+    """What a job usually needs was not enough, and there is more memory."""
+
+
+@contextmanager
 def _spared(
     connection: duckdb.DuckDBPyConnection, job: _Job, need: Callable[[int], int]
-) -> AbstractContextManager[None]:
-    """Limit DuckDB's memory for a database with a file to what a job usually needs."""
-    if not job.is_sparing or file_of(connection) is None:
-        return nullcontext()
-    return bounded_memory(connection, need(_text_of(job)))
+) -> Iterator[None]:
+    """Limit DuckDB's memory for a database with a file to what a job usually needs.
 
-
-def _is_spared(connection: duckdb.DuckDBPyConnection, job: _Job) -> bool:
-    """Whether there is more memory than a job usually needs."""
-    least = min(_to_load(_text_of(job)), _to_compute(_text_of(job)))
-    is_limited = job.is_sparing and file_of(connection) is not None
-    return is_limited and memory_limit(connection) > least
+    Raises `_SparedTooMuchError` if that is too little, and less than there is.
+    """
+    most = need(sum(map(_text_bytes, job.sources)))
+    is_file = file_of(connection) is not None
+    if not (job.is_sparing and is_file and memory_limit(connection) > most):
+        yield
+        return
+    try:
+        with bounded_memory(connection, most):
+            yield
+    except duckdb.OutOfMemoryException as error:
+        raise _SparedTooMuchError from error
 
 
 def _to_load(text: int) -> int:
@@ -273,11 +279,6 @@ def _to_load(text: int) -> int:
 def _to_compute(text: int) -> int:
     """[B] Memory to compute the layers above for this many bytes of text."""
     return max(int(_SHARE_TO_COMPUTE * text), _LEAST_TO_COMPUTE)
-
-
-def _text_of(job: _Job) -> int:
-    """[B] The approximate size of a job's decompressed text."""
-    return sum(map(_text_bytes, job.sources))
 
 
 def _text_bytes(source: Source) -> int:

@@ -41,7 +41,7 @@ hop AS NOT MATERIALIZED (
         next.reason AS next_reason,
         previous.gpu_op_id AS waiting_id
     FROM critical_path.measured_hop AS hop
-    LEFT JOIN critical_path.measured_path AS path USING (scope, path_id)
+    INNER JOIN critical_path.measured_path AS path USING (scope, path_id)
     LEFT JOIN critical_path.measured_hop AS next
         ON
             hop.scope = next.scope
@@ -79,12 +79,11 @@ passed AS (
         greatest(until_ns - coalesce(waiting.unexplained_ns, 0), work_end_ns)
         AS next_explained_ns
     FROM hop
-    LEFT JOIN staging.gpu_op AS work USING (gpu_op_id)
+    INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
     LEFT JOIN graph.gpu_cause USING (gpu_op_id)
     LEFT JOIN graph.collective AS collective ON hop.gpu_op_id = collective.node_id
     LEFT JOIN late ON hop.gpu_op_id = late.gpu_op_id
     LEFT JOIN late AS waiting ON waiting_id = waiting.gpu_op_id
-    WHERE hop.gpu_op_id IS NOT NULL
 ),
 
 on_device AS (
@@ -118,13 +117,17 @@ on_device AS (
     FROM passed
 ),
 
+on_host AS (
+    SELECT * FROM hop WHERE thread_id IS NOT NULL
+),
+
 -- A hop over a thread: the spans from the one in which it starts to the one in which it
 -- ends.
 stretch AS (
     SELECT
         hop.*,
         unnest(range(coalesce(first.position, 1), last.position + 1)) AS ordinal
-    FROM (SELECT * FROM hop WHERE thread_id IS NOT NULL) AS hop
+    FROM on_host AS hop
     ASOF LEFT JOIN overhead.timeline AS first
         ON hop.thread_id = first.thread_id AND from_ns >= first.start_ns
     ASOF INNER JOIN overhead.timeline AS last
@@ -152,10 +155,9 @@ found AS (
     SELECT
         scope, path_id, hop.run_id, hop.trace_id, step_id, shift_ns, from_ns,
         least(span.start_ns, until_ns), 'before_trace', NULL, hop.thread_id
-    FROM hop
+    FROM on_host AS hop
     INNER JOIN overhead.timeline AS span
         ON hop.thread_id = span.thread_id AND span.position = 1
-    WHERE hop.thread_id IS NOT NULL
 )
 
 SELECT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter, defaultdict
+from contextlib import contextmanager
 from statistics import median, stdev
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STEPS = 5
+COMPARED = "critical_path.compared_path"
 MM, LONG_MM = "[[8,8],[8,8]]", "[[64,8],[8,8]]"
 
 
@@ -316,6 +318,25 @@ def test_a_check_needs_enough_steps_or_a_tolerance(
     assert (tmp_path / "notes.xml").read_text() == "<notes/>"
 
 
+@contextmanager
+def noise_of(steps: Sequence[tuple[int, int]]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The relations of noise, over steps given as runs and times."""
+    part = "critical_path.compared_part"
+    with duckdb.connect() as own:
+        own.execute("CREATE SCHEMA critical_path")
+        own.execute(
+            f"CREATE TABLE {COMPARED} AS SELECT unnest(?) AS run_id, 0 AS trace_id, "
+            "0 AS path_id, unnest(?) AS time_ns",
+            [list(column) for column in zip(*steps, strict=True)],
+        )
+        own.execute(
+            f"CREATE TABLE {part} AS SELECT *, '' AS kind FROM {COMPARED} LIMIT 0"
+        )
+        noise = ("question.diff_noise", "question.start_noise")
+        catalog.create_only(own, *noise, given=frozenset({COMPARED, part}))
+        yield own
+
+
 def test_noise_is_rarely_reported_as_a_change() -> None:
     """Equal runs hardly ever fail; one that is a fifth slower always does."""
     chance = random.Random(4)  # noqa: S311 (numbers to test with)
@@ -329,17 +350,7 @@ def test_noise_is_rarely_reported_as_a_change() -> None:
         for number in range(pairs)
         for time in times(1e6 if number % 2 else 1.2e6)
     ]
-    path, part = "critical_path.compared_path", "critical_path.compared_part"
-    with duckdb.connect() as own:
-        own.execute("CREATE SCHEMA critical_path")
-        own.execute(
-            f"CREATE TABLE {path} AS SELECT unnest(?) AS run_id, 0 AS trace_id, "
-            "0 AS path_id, unnest(?) AS time_ns",
-            [list(column) for column in zip(*samples, strict=True)],
-        )
-        own.execute(f"CREATE TABLE {part} AS SELECT *, '' AS kind FROM {path} LIMIT 0")
-        given = frozenset({path, part})
-        catalog.create_only(own, "question.diff_noise", given=given)
+    with noise_of(samples) as own:
         seen = "change_ns > noise_ns AND p_value < 0.05"
         query = f"SELECT {seen} FROM question.diff_noise(?, ?)"
         alarms = Counter(
@@ -368,24 +379,11 @@ def test_differences_between_starts_are_noise() -> None:
     Against one other start, whose steps hardly differ, every third start fails.
     """
     chance = random.Random(4)  # noqa: S311 (numbers to test with)
-    path, part = "critical_path.compared_path", "critical_path.compared_part"
     alarms: Counter[str] = Counter()
     for _ in range(60):
         made = starts_of(6, chance)
         slower = [(7, round(time * 1.33)) for run, time in made if run == 6]
-        with duckdb.connect() as own:
-            own.execute("CREATE SCHEMA critical_path")
-            own.execute(
-                f"CREATE TABLE {path} AS SELECT unnest(?) AS run_id, 0 AS trace_id, "
-                "0 AS path_id, unnest(?) AS time_ns",
-                [list(column) for column in zip(*made, strict=True)],
-            )
-            own.execute(
-                f"CREATE TABLE {part} AS SELECT *, '' AS kind FROM {path} LIMIT 0"
-            )
-            given = frozenset({path, part})
-            catalog.create_only(own, "question.start_noise", given=given)
-            catalog.create_only(own, "question.diff_noise", given=given)
+        with noise_of(made) as own:
             (row,) = own.sql("FROM question.start_noise(6)").fetchall()
             medians = [
                 median(time for run, time in made if run == number)
@@ -397,8 +395,8 @@ def test_differences_between_starts_are_noise() -> None:
             alarms["equal"] += row[4] > row[5]
             one = own.sql("FROM question.diff_noise(1, 6) SELECT change_ns > noise_ns")
             alarms["one"] += one.fetchall()[0][0]
-            own.execute(f"DELETE FROM {path} WHERE run_id = 6")
-            own.executemany(f"INSERT INTO {path} VALUES (?, 0, 0, ?)", slower)
+            own.execute(f"DELETE FROM {COMPARED} WHERE run_id = 6")
+            own.executemany(f"INSERT INTO {COMPARED} VALUES (?, 0, 0, ?)", slower)
             (row,) = own.sql("FROM question.start_noise(7)").fetchall()
             alarms["slower"] += row[4] > row[5]
     assert alarms["equal"] <= 3

@@ -31,15 +31,6 @@ SELECT
     p_value
 FROM (
     WITH
-    step AS (
-        SELECT run_id, 'period' AS measure, time_ns
-        FROM critical_path.compared_path
-        UNION ALL
-        SELECT run_id, kind, sum(time_ns)::BIGINT
-        FROM critical_path.compared_part
-        GROUP BY run_id, trace_id, path_id, kind
-    ),
-
     size AS (
         SELECT
             critical_path.compared_count(a) AS a_count,
@@ -56,7 +47,7 @@ FROM (
             AS a_times,
             list_resize(coalesce(list(time_ns) FILTER (run_id = b), []), b_count, 0)
             AS b_times
-        FROM step
+        FROM critical_path.compared_measure
         CROSS JOIN size
         WHERE run_id IN (a, b)
         GROUP BY measure, a_count, b_count

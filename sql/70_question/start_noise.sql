@@ -24,15 +24,6 @@ SELECT
     noise_ns
 FROM (
     WITH
-    step AS (
-        SELECT run_id, 'period' AS measure, time_ns
-        FROM critical_path.compared_path
-        UNION ALL
-        SELECT run_id, kind, sum(time_ns)::BIGINT
-        FROM critical_path.compared_part
-        GROUP BY run_id, trace_id, path_id, kind
-    ),
-
     run AS (
         SELECT run_id, count(*) AS step_count
         FROM critical_path.compared_path
@@ -52,8 +43,8 @@ FROM (
                 )
             ) AS median_ns
         FROM run
-        CROSS JOIN (SELECT DISTINCT measure FROM step)
-        LEFT JOIN step USING (run_id, measure)
+        CROSS JOIN (SELECT DISTINCT measure FROM critical_path.compared_measure)
+        LEFT JOIN critical_path.compared_measure USING (run_id, measure)
         GROUP BY run_id, measure, step_count
     )
 

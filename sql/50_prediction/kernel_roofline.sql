@@ -12,8 +12,8 @@
 -- A block of threads moves at most 12.6 B/ns on any GPU: 512 threads with 16 bytes each
 -- under way for 650 ns. A few wide rows, each of one block, take as long as one of them. A
 -- kernel that begins beside one of another stream has 2.7 times its floor, because it waits
--- for space (median of small kernels of three traces: 1.5, 2.7 and 4.1 times). Copies by AMD's runtime
--- have 2.2 times the floor (MI300X, four traces). Elementwise kernels that address their
+-- for space (median of small kernels of three traces: 1.5, 2.7 and 4.1 times). Copies by
+-- AMD's runtime have 2.2 times the floor (MI300X, four traces). Elementwise kernels that address their
 -- elements individually are treated like those of broadcasts. A multiprocessor of an AMD GPU
 -- moves 0.25 elements per clock that take a cache line each, as in a transposing copy
 -- (geometric mean of four ops of 17 to 19 million elements on MI300X: 0.19 to 0.30; strides
@@ -50,7 +50,8 @@ CREATE TABLE prediction.kernel_roofline (
     traffic_bytes,
     -- [ns] Time of the bytes alone.
     traffic_ns,
-    -- [ns] Time of arithmetic, of addressing, of scattered accesses, or of a row's block alone: the longest.
+    -- [ns] Time of arithmetic, of addressing, of scattered accesses, or of a row's block
+    -- alone: the longest.
     other_ns,
     -- [ns] Time by the roofline.
     roofline_ns,

@@ -1,7 +1,7 @@
 -- Matrix multiplications: A is [.., m, k], B is [.., k, n] (for `linear` [n, k]). If B is
 -- one matrix, all rows of A are rows of one GEMM; otherwise each has its own. FLOPs are 2 m
--- n k per GEMM, four times as many for complex numbers. A, B and an added matrix are read, the result is written; an added vector
--- is ignored, like everything no larger than one side. The result has the type of A, except
+-- n k per GEMM, four times as many for complex numbers. A, B and an added matrix are read,
+-- the result is written; an added vector is ignored, like everything no larger than one side. The result has the type of A, except
 -- that for float8 it is bfloat16 and for int8 int32 (for `linear`, FBGEMM makes int8
 -- again).
 -- One row per matrix multiplication of known shape.

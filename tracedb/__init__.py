@@ -47,6 +47,7 @@ __all__ = [
     "Edit",
     "Estimate",
     "EstimateError",
+    "FileAccessError",
     "ForeignFileError",
     "HardwareError",
     "IngestError",

@@ -13,6 +13,7 @@ TracedbError
 ├── MeasurementError   measured kernel times: unreadable, of an unknown format
 ├── MissingPackageError   a package of an extra that is not installed
 ├── QueryError      a query, a relation or a question that does not exist
+│   └── FileAccessError  a query that reads files, which was not allowed
 ├── RecordError     a training loop of which nothing was recorded
 ├── ReportError     a report or an export that cannot be written
 ├── ScenarioError   a scenario that cannot be carried out as written
@@ -82,6 +83,10 @@ class MissingPackageError(TracedbError, ImportError):
 
 class QueryError(TracedbError, ValueError):
     """A query cannot be answered as written."""
+
+
+class FileAccessError(QueryError):
+    """A query reads files; the message says how to allow it."""
 
 
 class RecordError(TracedbError, RuntimeError):

@@ -1,25 +1,31 @@
 """Read-only access to a database for servers, one call at a time, with limits.
 
 Each call opens the file anew, which takes 0.1 s. So writers are not blocked between
-calls, and new data are seen.
+calls, and new data are seen. Calls run in a process of their own: DuckDB heeds an
+interrupt only between values, and a single value can take a minute and all memory.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 from contextlib import contextmanager, suppress
+from multiprocessing import get_context
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
 import tracedb
 from tracedb.duck import connections
 from tracedb.encode import encode
-from tracedb.errors import QueryError
+from tracedb.errors import FileAccessError, QueryError, TracedbError
 from tracedb.words import counted, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
     from pathlib import Path
 
     import polars as pl
@@ -33,16 +39,106 @@ _MOST_BYTES = 32 << 20
 _LONGEST = 500
 """Longest text, in characters; C++ kernel names may have thousands."""
 _AGAIN_SECONDS = 0.1
-_one_call = Lock()
+_GRACE_SECONDS = 1.0
+"""[s] Time for an interrupted query to end by itself."""
+_HERE = "here, queries read relations only, and no files"
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Worker:
+    """A process that does one call at a time; the next call replaces one that ended."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._one_call = Lock()
+        self._running: tuple[SpawnProcess, Connection] | None = None
+
+    def call(
+        self,
+        path: str | Path,
+        seconds: float,
+        work: Callable[Concatenate[Database, P], T],
+        *values: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """What `work`, a function of a module, returns for a database and values.
+
+        Raises `QueryError` if that takes more than `seconds`, or ends the process.
+        """
+        with self._one_call:
+            process, pipe = self._running or self._start()
+            self._running = None
+            try:
+                pipe.send((path, seconds, work, values, named))
+                found = pipe.recv() if pipe.poll(seconds + _GRACE_SECONDS) else None
+            except (EOFError, OSError) as error:
+                process.join()
+                raise QueryError(
+                    f"the process of the query ended ({_code(process)}); there may be "
+                    "too little memory; query less data"
+                ) from error
+            except BaseException:
+                process.kill()
+                raise
+            if found is None:
+                process.kill()
+                raise QueryError(_late(seconds))
+            self._running = process, pipe
+        answer, refusal = found
+        if refusal is not None:
+            raise refusal
+        return answer  # type: ignore[no-any-return]  # what `work` returned
+
+    def _start(self) -> tuple[SpawnProcess, Connection]:
+        """A new process that is ready: the time of its imports does not count."""
+        context = get_context("spawn")
+        pipe, end = context.Pipe()
+        process = context.Process(target=_work, args=(end,), daemon=True)
+        process.start()
+        end.close()
+        pipe.recv()
+        return process, pipe
+
+
+def _code(process: SpawnProcess) -> str:
+    code = process.exitcode or 0
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _late(seconds: float) -> str:
+    return f"stopped after {seconds:g} seconds; query less data"
+
+
+def _work(pipe: Connection) -> None:
+    """Do the calls that a pipe brings until it is closed."""
+    # Ctrl-C reaches all processes of a terminal; the parent ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The parent's stdout may be the channel of a protocol.
+    os.dup2(2, 1)
+    pipe.send(None)
+    while True:
+        try:
+            path, seconds, work, values, named = pipe.recv()
+        except EOFError:
+            return
+        try:
+            with _opened(path, seconds) as database:
+                answer = work(database, *values, **named)
+        except TracedbError as error:
+            pipe.send((None, error))
+        else:
+            pipe.send((answer, None))
 
 
 @contextmanager
-def opened(path: str | Path, seconds: float = MOST_SECONDS) -> Iterator[Database]:
+def _opened(path: str | Path, seconds: float) -> Iterator[Database]:
     """Open a database read-only within the block, with a time limit.
 
     Raises `QueryError` if the block takes longer.
     """
-    with _one_call, tracedb.open(path, read_only=True) as database:
+    with tracedb.open(path, read_only=True) as database:
         is_done, is_late = Event(), Event()
         watcher = Thread(target=_stop_late, args=(seconds, is_done, is_late))
         watcher.start()
@@ -52,8 +148,9 @@ def opened(path: str | Path, seconds: float = MOST_SECONDS) -> Iterator[Database
             # An interrupted query ends so, whoever interrupted it.
             if not is_late.is_set():
                 raise
-            text = f"stopped after {seconds:g} seconds; query less data"
-            raise QueryError(text) from error
+            raise QueryError(_late(seconds)) from error
+        except FileAccessError as error:
+            raise QueryError(_HERE) from error
         finally:
             is_done.set()
             watcher.join()

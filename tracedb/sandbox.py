@@ -18,7 +18,7 @@ import msgspec
 
 from tracedb import catalog
 from tracedb.duck import MEMORY_FOLDER, literal, scalar
-from tracedb.errors import QueryError
+from tracedb.errors import FileAccessError, QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +111,7 @@ def check(
     for part in _parts(_tree(connection, _EXPLAIN.sub("", query, count=1))):
         wrong = _wrong(part, allowed)
         if wrong:
-            raise QueryError(wrong)
+            raise (FileAccessError if wrong.endswith(_ALLOW) else QueryError)(wrong)
 
 
 def _depth(query: str) -> int:

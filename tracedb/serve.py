@@ -61,6 +61,7 @@ class Server(ThreadingHTTPServer):
         self._path, self._run = path, run
         self._page: tuple[Any, bytes] = None, b""
         self._making = Lock()
+        self._worker = live.Worker()
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
@@ -80,19 +81,20 @@ class Server(ThreadingHTTPServer):
 
     def page(self) -> bytes:
         """The report, rebuilt if the database has changed."""
-        with self._making, live.opened(self._path, _PAGE_SECONDS) as database:
+        with self._making:
             state = Path(self._path).stat()
             mark = (state.st_mtime_ns, state.st_size)
             if self._page[0] != mark:
-                text, _ = made(database, self._run, is_live=True)
+                text = self._worker.call(self._path, _PAGE_SECONDS, _page, self._run)
                 self._page = mark, text
             return self._page[1]
 
     def answer(self, query: str) -> dict[str, Any]:
         """The first rows of a query, or its error message."""
         try:
-            with live.opened(self._path) as database:
-                return live.query(database, query, live.MOST_ROWS)
+            return self._worker.call(
+                self._path, live.MOST_SECONDS, live.query, query, live.MOST_ROWS
+            )
         except TracedbError as error:
             return {"error": str(error)}
 
@@ -100,9 +102,18 @@ class Server(ThreadingHTTPServer):
         """The run or a step as a trace for Perfetto's UI."""
         with TemporaryDirectory() as folder:
             place = Path(folder) / "trace.json.gz"
-            with live.opened(self._path, _PAGE_SECONDS) as database:
-                database.export(place, step=step, run=self._run)
+            self._worker.call(
+                self._path, _PAGE_SECONDS, _export, place, step, self._run
+            )
             return place.read_bytes()
+
+
+def _page(database: Database, run: int | None) -> bytes:
+    return made(database, run, is_live=True)[0]
+
+
+def _export(database: Database, place: Path, step: int | None, run: int | None) -> None:
+    database.export(place, step=step, run=run)
 
 
 class _Handler(BaseHTTPRequestHandler):

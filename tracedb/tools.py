@@ -6,15 +6,17 @@ serves them over the Model Context Protocol.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate
 
 from tracedb import live
-from tracedb.database import find_relation
+from tracedb.database import Database, find_relation
 from tracedb.errors import QueryError
 from tracedb.summary.text import lines
 
 if TYPE_CHECKING:
-    from tracedb.database import Database
+    from collections.abc import Callable
+
+    from tracedb.live import P, T
 
 INSTRUCTIONS = """\
 A tracedb database of profiler traces of deep-learning training (PyTorch Kineto).
@@ -34,6 +36,7 @@ class Tools:
         """Take the path and the time limit of a call."""
         self._path = path
         self._seconds = seconds
+        self._worker = live.Worker()
 
     def summary(self, run: int | None = None) -> str:
         """Summarize what was recorded, how long steps take, and where that time goes.
@@ -41,13 +44,11 @@ class Tools:
         Also names the places in the code, what is uncertain, and which questions show
         more. Covers all runs, or the given run.
         """
-        with live.opened(self._path, self._seconds) as database:
-            return "\n".join(lines(database.summary(run), self._path))
+        return "\n".join(lines(self._call(Database.summary, run), self._path))
 
     def questions(self) -> dict[str, Any]:
         """List the questions that `ask` answers, with the meaning of their rows."""
-        with live.opened(self._path, self._seconds) as database:
-            return live.table(database.questions(), live.MOST_ROWS)
+        return self._call(_questions)
 
     def ask(
         self,
@@ -63,9 +64,9 @@ class Tools:
         rows of ProfilerStep#N, `rank` only those of that rank.
         """
         most = _checked(limit)
-        with live.opened(self._path, self._seconds) as database:
-            answer = database.ask(question, *(values or ()), step=step, rank=rank)
-            return live.table(answer, most)
+        return self._call(
+            _answer, most, question, *(values or ()), step=step, rank=rank
+        )
 
     def relations(
         self, name: str | None = None, *, internal: bool = False
@@ -75,15 +76,7 @@ class Tools:
         The list has the relations that are stable between versions, and internal ones
         on request.
         """
-        with live.opened(self._path, self._seconds) as database:
-            if name is None:
-                return live.table(database.schema(internal=internal), live.MOST_ROWS)
-            return {
-                "relation": find_relation(name).signature,
-                "meaning": find_relation(name).comment,
-                **live.table(database.schema(name), live.MOST_ROWS),
-                "sql": find_relation(name).query,
-            }
+        return self._call(_relations, name, internal=internal)
 
     def sql(self, query: str, limit: int = 50) -> dict[str, Any]:
         """Run one SELECT statement in DuckDB SQL, at most `limit` rows.
@@ -91,8 +84,7 @@ class Tools:
         It can read the relations (`relations`), such as `question.lever`,
         `staging.gpu_op` or `graph.node`. It cannot write, and cannot read files.
         """
-        with live.opened(self._path, self._seconds) as database:
-            return live.query(database, query, _checked(limit))
+        return self._call(live.query, query, _checked(limit))
 
     def whatif(
         self, edits: list[str] | None = None, method: str = "replay"
@@ -106,10 +98,50 @@ class Tools:
         remove` removes ops, and `host:T2 -2us` shortens an overhead type. Without
         edits, ranks what is worth changing by the gain of the steps.
         """
-        with live.opened(self._path, self._seconds) as database:
-            if not edits:
-                return {"ranking": live.table(database.ranking(method), live.MOST_ROWS)}
-            return _effects(database, edits, method)
+        if edits:
+            return self._call(_effects, edits, method)
+        return {"ranking": self._call(_ranking, method)}
+
+    def _call(
+        self,
+        work: Callable[Concatenate[Database, P], T],
+        *values: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """What `work` returns for the open database and these values."""
+        return self._worker.call(self._path, self._seconds, work, *values, **named)
+
+
+def _questions(database: Database) -> dict[str, Any]:
+    return live.table(database.questions(), live.MOST_ROWS)
+
+
+def _answer(
+    database: Database,
+    most: int,
+    question: str,
+    *values: int,
+    step: int | None,
+    rank: int | None,
+) -> dict[str, Any]:
+    return live.table(database.ask(question, *values, step=step, rank=rank), most)
+
+
+def _relations(
+    database: Database, name: str | None, *, internal: bool
+) -> dict[str, Any]:
+    if name is None:
+        return live.table(database.schema(internal=internal), live.MOST_ROWS)
+    return {
+        "relation": find_relation(name).signature,
+        "meaning": find_relation(name).comment,
+        **live.table(database.schema(name), live.MOST_ROWS),
+        "sql": find_relation(name).query,
+    }
+
+
+def _ranking(database: Database, method: str) -> dict[str, Any]:
+    return live.table(database.ranking(method), live.MOST_ROWS)
 
 
 def _effects(database: Database, lines: list[str], method: str) -> dict[str, Any]:

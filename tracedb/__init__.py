@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tracedb.errors import (
         DatabaseError,
         EstimateError,
+        FileAccessError,
         ForeignFileError,
         HardwareError,
         IngestError,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from perfetto_ui import Load, needs_perfetto, trace_processor
-from support import SAMPLES, DatabaseOf, Ingested, rows
+from support import CORPUS, SAMPLES, DatabaseOf, Ingested, needs_corpus, rows
 from test_report import hostile_trace
 
 import tracedb
@@ -164,6 +164,80 @@ def test_a_path_at_large_times(
         if process == "critical path"
     )
     assert found == Counter(name for name, _ in rows(database, PATH))
+
+
+SLICES: list[dict[str, Any]] = [
+    # On thread 7, the second one overlaps the first; the third is within both.
+    {"name": "a", "tid": 7, "ts": 10, "dur": 10},
+    {"name": "b", "tid": 7, "ts": 15, "dur": 10},
+    {"name": "c", "tid": 7, "ts": 16, "dur": 1},
+    # Ids for which Perfetto has no place.
+    {"name": "d", "tid": -5, "ts": 11, "dur": 12},
+    {"name": "e", "tid": 2**40, "ts": 12, "dur": 12},
+    {"name": "f", "tid": 0, "ts": 13, "dur": 12},
+]
+
+
+@pytest.mark.parametrize("ending", [".json", ".pftrace"])
+@pytest.mark.parametrize("start", [-20, 0, 1_700_000_000_000_000])
+def test_slices_may_lie_anywhere(
+    start: int, ending: str, tmp_path: Path, load: Load
+) -> None:
+    """Before 0, at times beyond exact doubles, overlapping, and with any thread id."""
+    events: list[dict[str, Any]] = [
+        {"ph": "X", "cat": "cpu_op", "pid": 3, **one, "ts": one["ts"] + start}
+        for one in SLICES
+    ]
+    for name, tid in (("main", 7), ("", 8)):
+        about = {"ph": "M", "name": "thread_name", "pid": 3, "tid": tid}
+        events.append({**about, "ts": 0, "args": {"name": name}})
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with tracedb.open() as database:
+        database.ingest([tmp_path / "trace.json"])
+        database.export(tmp_path / f"out{ending}")
+    processor = load(tmp_path / f"out{ending}")
+    assert processor.errors() == []
+    shown = processor.rows(
+        "SELECT slice.name, ts, dur, utid, track_id, thread.name FROM slice "
+        "INNER JOIN thread_track ON slice.track_id = thread_track.id "
+        "INNER JOIN thread USING (utid) WHERE category = 'cpu_op' ORDER BY slice.name"
+    )
+    first = min(at for _, at, *_ in shown)
+    expected = [(one["name"], one["ts"], one["dur"]) for one in SLICES]
+    assert [(n, 10 + (at - first) // 1000, t // 1000) for n, at, t, *_ in shown] == (
+        expected
+    )
+    threads = {name: (thread, track) for name, _, _, thread, track, _ in shown}
+    assert threads["a"] == threads["c"]
+    assert len({*threads.values()}) == len(SLICES) - 1
+    if ending == ".json":
+        names = {name: thread for name, *_, thread in shown}
+        assert (names["a"], names["b"]) == ("main", "main, overlapping")
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "hta/critical_path/alexnet.json.gz",
+        "nsys/healthy_1pct.sqlite",
+        "tracelens/decode_graph/deepseek_r1_B300.json.gz",
+    ],
+)
+def test_both_formats_show_the_same(
+    trace: str, database_of: DatabaseOf, tmp_path: Path, load: Load
+) -> None:
+    """Recordings whose slices overlap, or begin before 0, lose none of them."""
+    database = database_of(CORPUS / trace)
+    found = []
+    for ending in (".json", ".pftrace"):
+        database.export(tmp_path / f"run{ending}")
+        processor = load(tmp_path / f"run{ending}")
+        assert processor.errors() == []
+        slices = processor.rows("SELECT name, ts, dur FROM slice")
+        first = min(at for _, at, _ in slices)
+        found.append(Counter((name, at - first, dur) for name, at, dur in slices))
+    assert found[0] == found[1]
 
 
 def test_names_and_arguments_may_be_anything(tmp_path: Path, load: Load) -> None:

@@ -16,6 +16,8 @@ import msgspec
 
 from tracedb import pftrace
 from tracedb.errors import QueryError, ReportError
+from tracedb.extra_lanes import FIELD, ExtraLanes
+from tracedb.ingest.kineto import FINE
 from tracedb.outputs import EXPORT, check_place, written_bytes
 from tracedb.part import NO_STEPS, no_such_number
 
@@ -36,8 +38,11 @@ ENDINGS = {
 """The format of each ending of a file's name; the longest match counts."""
 _MARK = b'{"exportedBy":"tracedb",\n'
 """The first bytes of an export, which may be overwritten."""
+_BASE = "baseTimeNanoseconds"
 _BATCH = 20_000
 _FOREVER = 2**62
+_NUMBERS = range(2**32)
+"""The ids of processes and threads for which Perfetto has a place."""
 _OWN_PROCESS = 900_000_000
 """Ids of tracedb's own processes start here, above any system's."""
 
@@ -51,6 +56,13 @@ INNER JOIN (SELECT trace_id, header FROM raw.trace) USING (trace_id)
 WHERE run_id = $run
 ORDER BY rank, trace_id
 """
+# The first and the last time at which something is, as the file would have it.
+_EXTENT = """
+SELECT min(ts_ns + shift_ns), max(ts_ns + shift_ns + greatest(coalesce(dur_ns, 0), 0))
+FROM raw.event
+INNER JOIN export_trace USING (trace_id)
+WHERE ph <> 'M'
+"""
 _SPAN = """
 SELECT min(start_ns + shift_ns), max(end_ns + shift_ns)
 FROM graph.step_period
@@ -63,7 +75,7 @@ CREATE OR REPLACE TEMP TABLE export_path AS
 SELECT
     scope, path_id, interval.trace_id, interval.kind, interval.node_id,
     CASE
-        WHEN scope = 'run' THEN interval.start_ns - run_time.run_start_ns
+        WHEN scope = 'run' THEN interval.start_ns - run_time.run_start_ns - first_ns
         ELSE interval.start_ns + trace.shift_ns
     END AS start_ns,
     interval.end_ns - interval.start_ns AS time_ns
@@ -87,7 +99,8 @@ SELECT
     ts_ns + CASE ph WHEN 'M' THEN 0 ELSE shift_ns END,
     dur_ns, id,
     args::VARCHAR, other::VARCHAR, slack_ns,
-    event_id IN (SELECT node_id FROM export_path) AS is_critical
+    event_id IN (SELECT node_id FROM export_path) AS is_critical,
+    event_id, ts_ns AS recorded_ns
 FROM raw.event AS event
 INNER JOIN export_trace AS trace USING (trace_id)
 LEFT JOIN critical_path.slack AS slack ON event_id = node_id
@@ -195,12 +208,13 @@ class _Numbers:
         self._known: dict[tuple[int, str | None], int] = {}
         self._links: dict[tuple[int, str], int] = {}
         self._about: dict[int, dict[str, str]] = defaultdict(dict)
+        self._threads: dict[tuple[int, Any], str] = {}
         self._ranks = {trace.trace_id: trace.rank for trace in traces}
 
     def process(self, trace: int, pid: str | None) -> int | str | None:
         """The process id of an event."""
         if self._is_one:
-            return _plain(pid)
+            return _number(pid)
         return self._known.setdefault((trace, pid), len(self._known) + 1)
 
     def link(self, trace: int, number: str | None) -> int | str | None:
@@ -209,13 +223,20 @@ class _Numbers:
             return _plain(number)
         return self._links.setdefault((trace, number), len(self._links) + 1)
 
-    def keeps(self, event: dict[str, Any]) -> bool:
-        """Whether a recorded event is written; names of processes are merged."""
-        what = _MERGED.get(event["name"]) if event["ph"] == "M" else None
-        if self._is_one or what is None:
+    def keeps(self, event: dict[str, Any], trace: int) -> bool:
+        """Whether a recorded event is written.
+
+        Names of processes are merged; Perfetto takes empty names for broken events.
+        """
+        what = _NAMED.get(event["name"]) if event["ph"] == "M" else None
+        if what is None:
             return True
         told = msgspec.json.decode(event["args"]) if event["args"] else None
         text = told.get(what) if isinstance(told, dict) else None
+        if event["name"] == "thread_name":
+            self._threads[trace, event["tid"]] = str(text)
+        if self._is_one or event["name"] not in _MERGED:
+            return text != ""
         if text:
             self._about[event["pid"]].setdefault(what, str(text))
         return False
@@ -232,16 +253,28 @@ class _Numbers:
             yield _about(process, "process_name", name=shown)
             yield _about(process, "process_sort_index", sort_index=process)
 
+    def extra_threads(self, lanes: ExtraLanes) -> Iterator[dict[str, Any]]:
+        """Metadata events that name the threads of slices that do not nest."""
+        for (trace, pid, tid), thread in lanes.threads():
+            name = self._threads.get((trace, _thread(pid, tid)), f"thread {tid}")
+            process: Any = self.process(trace, pid)
+            yield _about(process, "thread_name", thread, name=f"{name}, overlapping")
+
 
 _MERGED = {"process_name": "name", "process_labels": "labels"}
 """Metadata events of which `_Numbers.names` makes one name, and their argument."""
+_NAMED = _MERGED | {"thread_name": "name"}
 
 
 class _Form(NamedTuple):
-    """A format: the first bytes of its files, and its writer of header and events."""
+    """A format: first bytes of its files, its writer, and whether it is Chrome JSON.
+
+    There, viewers read times as doubles, and slices of a thread must nest.
+    """
 
     mark: bytes
     write: Callable[[IO[bytes], dict[str, Any], Iterator[dict[str, Any]]], int]
+    is_chrome: bool
 
 
 def format_of(path: str | Path) -> str:
@@ -267,7 +300,9 @@ def write_chrome(
     number of events. Raises `QueryError` for an unknown step, `ReportError` if the file
     cannot be written, or would replace something other than an export.
     """
-    return _write_run(connection, Path(path), run, step, _Form(_MARK, _write))
+    return _write_run(
+        connection, Path(path), run, step, _Form(_MARK, _write, is_chrome=True)
+    )
 
 
 def write_pftrace(
@@ -277,7 +312,7 @@ def write_pftrace(
     step: int | None = None,
 ) -> int:
     """Write the same events in Perfetto's own format, as `write_chrome` does."""
-    form = _Form(pftrace.HEAD, pftrace.write)
+    form = _Form(pftrace.HEAD, pftrace.write, is_chrome=False)
     return _write_run(connection, Path(path), run, step, form)
 
 
@@ -292,25 +327,44 @@ def _write_run(
     traces = [
         _Trace(*row) for row in connection.execute(_TRACES, {"run": run}).fetchall()
     ]
-    _keep(connection, traces)
+    _keep(connection, traces, 0)
     try:
+        first = _first(connection, form)
+        _keep(connection, traces, first)
         span = _span(connection, run, step)
         connection.execute(_PATH)
         with written_bytes(path, ReportError) as file:
-            events = _all_events(connection, traces, span)
-            return form.write(file, _header(traces), events)
+            lanes = ExtraLanes(connection) if form.is_chrome else None
+            events = _all_events(connection, traces, span, lanes)
+            return form.write(file, _header(traces, first), events)
     finally:
         for table in ("export_path", "export_trace"):
             connection.execute(f"DROP TABLE IF EXISTS temp.{table}")
 
 
-def _keep(connection: duckdb.DuckDBPyConnection, traces: list[_Trace]) -> None:
+def _keep(
+    connection: duckdb.DuckDBPyConnection, traces: list[_Trace], first: int
+) -> None:
+    """Store the traces, with what is added to their times to count from `first`."""
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE export_trace "
-        "(trace_id BIGINT, rank BIGINT, shift_ns BIGINT)"
+        "(trace_id BIGINT, rank BIGINT, shift_ns BIGINT, first_ns BIGINT)"
     )
-    rows = [trace[:3] for trace in traces]
-    connection.executemany("INSERT INTO export_trace VALUES (?, ?, ?)", rows)
+    rows = [(one.trace_id, one.rank, one.shift_ns - first, first) for one in traces]
+    connection.executemany("INSERT INTO export_trace VALUES (?, ?, ?, ?)", rows)
+
+
+def _first(connection: duckdb.DuckDBPyConnection, form: _Form) -> int:
+    """[ns] The time that is 0 in the file: as recorded, unless viewers would lose some.
+
+    Perfetto drops what is before 0, and slices whose begins and ends are no longer
+    exact as doubles.
+    """
+    ((first, last),) = connection.execute(_EXTENT).fetchall()
+    if first is None:
+        return 0
+    is_fine = not form.is_chrome or last < FINE * 1000
+    return 0 if first >= 0 and is_fine else int(first)
 
 
 def _span(
@@ -390,12 +444,15 @@ def _is_own(pid: object) -> bool:
     return isinstance(pid, int) and pid >= _OWN_PROCESS
 
 
-def _header(traces: list[_Trace]) -> dict[str, Any]:
-    """The header of the file: for one trace, as recorded."""
+def _header(traces: list[_Trace], first: int) -> dict[str, Any]:
+    """The header of the file: for one trace, as recorded, with the time that is 0."""
     if len(traces) > 1:
-        return {"baseTimeNanoseconds": traces[0].run_start_ns}
+        return {_BASE: max(traces[0].run_start_ns + first, 0)}
     header = msgspec.json.decode(traces[0].header or "{}")
     kept = header if isinstance(header, dict) else {}
+    base = kept.get(_BASE, 0)
+    if first and isinstance(base, int):
+        kept[_BASE] = max(base + first, 0)
     return {
         name: value
         for name, value in kept.items()
@@ -407,9 +464,12 @@ def _all_events(
     connection: duckdb.DuckDBPyConnection,
     traces: list[_Trace],
     span: dict[str, int],
+    lanes: ExtraLanes | None,
 ) -> Iterator[dict[str, Any]]:
     numbers = _Numbers(traces)
-    yield from _recorded(connection, numbers, span)
+    yield from _recorded(connection, numbers, span, lanes)
+    if lanes is not None:
+        yield from numbers.extra_threads(lanes)
     yield from _path(connection, span)
     yield from _flows(connection, numbers, span)
     yield from numbers.names()
@@ -431,26 +491,31 @@ def _batches(
 
 
 def _recorded(
-    connection: duckdb.DuckDBPyConnection, numbers: _Numbers, span: dict[str, int]
+    connection: duckdb.DuckDBPyConnection,
+    numbers: _Numbers,
+    span: dict[str, int],
+    lanes: ExtraLanes | None,
 ) -> Iterator[dict[str, Any]]:
     """The recorded events, with marks on the critical path and with slack."""
     for row in _batches(connection, _EVENTS, span):
-        trace, ph, cat, name, pid, tid, ts, dur, link, args, other, slack, critical = (
-            row
-        )
+        trace, ph, cat, name, pid, tid, ts, dur, link, args, other, *more = row
+        slack, critical, number, at = more
         event = {
             "ph": ph,
             "cat": cat,
             "name": name,
             "pid": numbers.process(trace, pid),
-            "tid": _plain(tid),
+            "tid": _thread(pid, tid),
             "ts": _us(ts),
             "dur": _us(dur),
             "id": None if link is None else numbers.link(trace, link),
             "args": _with(args, critical=critical, slack_ns=slack),
         }
-        if not numbers.keeps(event):
+        if not numbers.keeps(event, trace):
             continue
+        moved = lanes and lanes.of(number, ph, (trace, pid, tid), at)
+        if moved:
+            event |= {"tid": moved, FIELD: event["tid"]}
         yield {key: value for key, value in event.items() if value is not None} | (
             msgspec.json.decode(other) if other else {}
         )
@@ -528,7 +593,7 @@ def _flows(
         yield {
             "ph": "s",
             "pid": numbers.process(trace, pid),
-            "tid": _plain(tid),
+            "tid": _thread(pid, tid),
             "ts": _us(at),
             **shared,
         }
@@ -536,7 +601,7 @@ def _flows(
             "ph": "f",
             "bp": "e",
             "pid": numbers.process(next_trace, next_pid),
-            "tid": _plain(next_tid),
+            "tid": _thread(next_pid, next_tid),
             "ts": _us(until),
             **shared,
         }
@@ -607,6 +672,20 @@ def _plain(text: str | None) -> int | str | None:
     digits = text.removeprefix("-")
     is_number = digits.isdigit() and (digits == "0" or digits[0] != "0")
     return int(text) if is_number and len(digits) < 16 else text  # noqa: PLR2004 (exact in JSON)
+
+
+def _number(text: str | None) -> int | str | None:
+    """The id of a process or a thread: an integer if Perfetto has a place for it.
+
+    Of others, it takes texts one by one, and puts all numbers together.
+    """
+    plain = _plain(text)
+    return text if isinstance(plain, int) and plain not in _NUMBERS else plain
+
+
+def _thread(pid: str | None, tid: str | None) -> int | str | None:
+    """The id of a thread; Perfetto takes thread 0 for the one with the process's id."""
+    return tid if tid == "0" != pid else _number(tid)
 
 
 def _with(

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from tracedb.duck import can_read, registered
+from tracedb.extra_lanes import FIELD as MOVED
 from tracedb.ingest.json_text import REPEATED, entries, field_count
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ def _normalised(event: dict[str, Raw], place: int, issues: Issues) -> bytes:
         elif bytes(text) != b"null":
             event[name] = text
             issues.add("kept without time: times that are not numbers", place)
+    if MOVED in event:
+        row["tid"] = event.pop(MOVED)
     if event:
         row["other"] = Raw(msgspec.json.encode(event))
     return msgspec.json.encode(row)

@@ -10,6 +10,8 @@ TORCH := torch==2.13.0
 # Three workers on two cores, since tests wait for other processes, too; each has whole
 # files, and tests/conftest.py says in which order.
 PYTEST := $(BIN)/python -Im pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Databases of small traces mostly allocate: jemalloc takes a quarter of their time away.
+JEMALLOC := $(firstword $(wildcard /usr/lib/*/libjemalloc.so.2 /usr/lib64/libjemalloc.so.2))
 
 # Say what follows, show the command as one would type it, run it.
 define show
@@ -38,7 +40,7 @@ demo: $(VENV)/installed ## Ingest the sample traces and show where their time go
 		$(BIN)/tracedb
 
 test: install ## Run the tests
-	$(PYTEST)
+	$(if $(JEMALLOC),LD_PRELOAD=$(JEMALLOC)) $(PYTEST)
 
 check: install ## Run linter, formatter and type checker
 	$(BIN)/ruff check

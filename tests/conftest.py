@@ -42,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SHARED] = shared.name
         os.environ["XDG_CACHE_HOME"] = shared.name
         config.add_cleanup(shared.cleanup)
+        # Tests start many processes, which would compile all modules again.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         # Spark jobs here end before the optimizing compiler pays off.
         quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         os.environ.setdefault("JDK_JAVA_OPTIONS", quick)

@@ -12,6 +12,7 @@ from tracedb.words import counted, duration, share
 
 from . import options
 from . import output as out
+from .terminal import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +102,8 @@ def diff(  # noqa: PLR0913 (one parameter an option)
         )
     for line in () if rows else _head(found):
         output.text(line)
+    for line in () if rows else found.caveats:
+        tell(line)
     for part in [rows] if rows else list(_HEADINGS):
         if not rows:
             output.text(f"\n{_HEADINGS[part]}")

@@ -83,8 +83,8 @@ _OTHER_NEEDS = {
 }
 """What each question needs to have rows, where no count shows it."""
 _OF_STEPS = {
-    "host_gap": "the threads of the steps have no ops in them to lie between",
-    "host_time": "the threads of the steps have no ops in them",
+    "host_gap": "the threads of the steps have no ops in them to lie between; "
+    "`tracedb ask DB timeline` lists what ran on all threads",
     "prediction_band": "a band takes three steps or more of a trace",
     "step_mark": "the traces have steps: `tracedb ask DB period`",
 }
@@ -99,6 +99,18 @@ _ONLY_OPERATIONS = (
     f"questions {', '.join(_OF_OPERATIONS)}"
 )
 
+_THREADS = """
+SELECT
+    thread_id,
+    CASE
+        WHEN count(*) OVER (PARTITION BY trace_id, role) = 1 THEN role
+        -- Kineto's names begin with the number.
+        WHEN contains(name, tid) THEN name
+        ELSE concat_ws(' ', role, 'thread', tid, '(' || nullif(name, '') || ')')
+    END
+FROM staging.thread
+"""
+
 
 def write_rows(
     db: tracedb.Database,
@@ -109,10 +121,11 @@ def write_rows(
 ) -> None:
     """Write the rows of an answer; if it has none, explain why.
 
-    A table also explains the kinds of time in it.
+    A table names threads instead of numbering them, and explains the kinds of time.
     """
     if output.format == "table":
-        output.rows(rows.drop(_hidden_columns(rows)), brief)
+        shown = _with_thread_names(db, rows.drop(_hidden_columns(rows)))
+        output.rows(shown, brief)
         _tell_kinds(rows, WAITS if question == "wait" else KINDS)
     else:
         output.rows(rows, brief)
@@ -134,6 +147,19 @@ def _hidden_columns(rows: pl.DataFrame) -> set[str]:
     if "method" in rows.columns and set(rows["method"]) == {"measured"}:
         hidden |= {"scenario", "method", "measured_ns"}
     return hidden & {*rows.columns}
+
+
+def _with_thread_names(db: tracedb.Database, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the roles, names or numbers of threads instead of their ids."""
+    import polars as pl
+
+    if "thread_id" not in rows.columns or rows.is_empty():
+        return rows
+    named = dict(db.sql(_THREADS).iter_rows())
+    threads = [named.get(number) for number in rows["thread_id"]]
+    place = rows.columns.index("thread_id")
+    column = pl.Series("thread", threads, dtype=pl.String)
+    return rows.insert_column(place, column).drop("thread_id", "role", strict=False)
 
 
 def _tell_kinds(rows: pl.DataFrame, words: dict[str, str]) -> None:

@@ -241,6 +241,22 @@ def test_output_of_the_command(pair: tracedb.Database) -> None:
     assert json.loads(rows_.stdout) == pair.diff()["work"].to_dicts()
 
 
+def test_other_reasons_for_a_difference_are_told(
+    pair: tracedb.Database, tmp_path: Path
+) -> None:
+    """How both sides were recorded, and that starts differ; not within one run."""
+    kept = [one for one in AFTER["traceEvents"] if one["cat"] != "python_function"]
+    path = tmp_path / "plain.duckdb"
+    with tracedb.open(path) as database:
+        (tmp_path / "plain.json").write_text(json.dumps({"traceEvents": kept}))
+        database.ingest([tmp_path / "plain.json"])
+    done = run("diff", pair.path, path, "--run", 1, 1)
+    frames, starts = done.stderr.splitlines()
+    assert frames.startswith("only A was recorded with Python stacks, which takes")
+    assert "starts of one program differ" in starts
+    assert run("diff", pair.path, "--run", 1, 1, "--step", 1, 2).stderr == ""
+
+
 def test_two_databases_are_compared(ingested: Ingested) -> None:
     """Their contents do not matter, and neither is changed."""
     paths = [ingested(SAMPLES / name) for name in ("dlrm_cpu", "generated_gpu")]

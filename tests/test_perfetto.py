@@ -188,6 +188,7 @@ def test_slices_may_lie_anywhere(
         {"ph": "X", "cat": "cpu_op", "pid": 3, **one, "ts": one["ts"] + start}
         for one in SLICES
     ]
+    events += [{**events[0], "name": "g", field: "NaN"} for field in ("ts", "dur")]
     for name, tid in (("main", 7), ("", 8)):
         about = {"ph": "M", "name": "thread_name", "pid": 3, "tid": tid}
         events.append({**about, "ts": 0, "args": {"name": name}})

@@ -15,6 +15,7 @@ from test_modules import event, op
 import tracedb
 from tracedb.cli.main import tracedb as command
 from tracedb.summary import PARTS
+from tracedb.summary.text import lines
 from tracedb.summary.words import doubts
 from tracedb.synthetic import Delays, execute, random_program
 
@@ -398,3 +399,24 @@ def test_copies_by_direction(database: tracedb.Database, tmp_path: Path) -> None
         ("h2d", "pageable", 2_000, 10_000, 2e8),
         ("d2d", None, 3_000, 10_000, 3e8),
     ]
+
+
+def test_a_step_without_ops_is_idle(tmp_path: Path) -> None:
+    """Its time is in `host_time`, and what to ask next has an answer."""
+    events = [
+        {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": at, "dur": 90}
+        for cat, name, tid, at in (
+            ("user_annotation", "ProfilerStep#4", 1, 100),
+            ("cpu_op", "gloo:all_reduce", 2, 110),
+            ("cpu_op", "aten::empty", 1, 300),
+        )
+    ]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with tracedb.open() as database:
+        database.ingest([tmp_path / "trace.json"])
+        (host,) = database.ask("host_time").to_dicts()
+        told = "\n".join(lines(database.summary(), "run.duckdb"))
+        question = re.findall(r"-> tracedb ask run.duckdb (\w+)", told)[0]
+        assert database.ask(question).height > 0
+    assert (host["type"], host["time_ns"], host["time_share"]) == ("idle", 90_000, 1)
+    assert "no ops or calls on the main thread within steps" in told

@@ -33,6 +33,12 @@ _COPIED = (_PATHS, "critical_path.compared_part", "critical_path.compared_work")
 _TOLERANCE = 0.01
 """[1] Smallest limit of a check, as a share of the period."""
 _UNLIKELY = 0.05
+_RECORDED = {
+    "has_stack": "Python stacks",
+    "has_shapes": "shapes",
+    "has_memory": "memory",
+}
+"""Flags of `question.recording`, and what they say was recorded."""
 _SHOWN = 8
 _RUNS = f"""
 SELECT DISTINCT run_id, name
@@ -76,6 +82,8 @@ class Difference:
 
     sides: tuple[Side, Side]
     parts: dict[str, pl.DataFrame]
+    caveats: tuple[str, ...] = ()
+    """What else may make a difference, in words."""
 
     def __getitem__(self, part: str) -> pl.DataFrame:
         """The rows of a part."""
@@ -161,7 +169,26 @@ def difference(one: Side, other: Side, parts: tuple[str, ...] = PARTS) -> Differ
             own, *(f"question.diff_{part}" for part in parts), given=frozenset(_COPIED)
         )
         found = {p: own.sql(f"FROM question.diff_{p}(1, 2)").pl() for p in parts}
-    return Difference((one, other), found)
+    return Difference((one, other), found, tuple(_caveats(one, other)))
+
+
+def _caveats(one: Side, other: Side) -> Iterator[str]:
+    """What else than the program may differ: how it was recorded, and its start."""
+    if (one.path, one.run) == (other.path, other.run):
+        return
+    for flag, what in _RECORDED.items():
+        query = f"SELECT bool_or({flag}) FROM question.recording WHERE run_id = ?"
+        has = [
+            side.connection.execute(query, [side.run]).fetchall()[0][0]
+            for side in (one, other)
+        ]
+        if has[0] != has[1]:
+            letter = "A" if has[0] else "B"
+            yield f"only {letter} was recorded with {what}, which takes host time"
+    yield (
+        "starts of one program differ by more than their steps show: `tracedb check` "
+        "with several runs of a baseline tells by how much"
+    )
 
 
 def _check_steps(one: Side, other: Side) -> None:

@@ -1,9 +1,9 @@
 """Export a run with tracedb's results for Perfetto's UI: Chrome JSON or `.pftrace`.
 
-Every recorded event is kept, on the clock of the run. Events on the critical path have
-the argument `critical`, events with slack `slack_ns`. Flows named `critical_path`, as
-in HolisticTraceAnalysis, connect the path. The path, and each prediction by a method or
-a scenario, are processes of their own.
+Every recorded event with a time is kept, on the clock of the run. Events on the
+critical path have the argument `critical`, events with slack `slack_ns`. Flows named
+`critical_path`, as in HolisticTraceAnalysis, connect the path. The path, and each
+prediction by a method or a scenario, are processes of their own.
 """
 
 from __future__ import annotations
@@ -106,7 +106,6 @@ INNER JOIN export_trace AS trace USING (trace_id)
 LEFT JOIN critical_path.slack AS slack ON event_id = node_id
 WHERE
     ph = 'M'
-    OR ts_ns IS NULL
     OR (ts_ns + shift_ns < $end AND ts_ns + shift_ns + coalesce(dur_ns, 0) >= $start)
 ORDER BY event_id
 """
@@ -517,8 +516,14 @@ def _recorded(
         if moved:
             event |= {"tid": moved, FIELD: event["tid"]}
         yield {key: value for key, value in event.items() if value is not None} | (
-            msgspec.json.decode(other) if other else {}
+            _without_times(other) if other else {}
         )
+
+
+def _without_times(other: str) -> dict[str, Any]:
+    """Fields of an event without times that are not numbers: viewers end at them."""
+    fields = msgspec.json.decode(other)
+    return {name: value for name, value in fields.items() if name not in ("ts", "dur")}
 
 
 def _path(

@@ -1,5 +1,6 @@
 -- What does the thread of the steps do? By overhead type, over all steps of a trace (their
--- marks); without steps, over the whole main thread.
+-- marks); without steps, over the whole main thread. In a step without ops or calls of its
+-- own, the thread is idle.
 -- One row per trace and overhead type.
 -- Key: trace_id, type.
 CREATE VIEW question.host_time (
@@ -22,6 +23,11 @@ span AS (
     FROM overhead.interval AS interval
     INNER JOIN staging.step AS step
         ON interval.step_id = step.step_id AND interval.thread_id = step.thread_id
+    UNION ALL
+    SELECT trace_id, 'idle', end_ns - start_ns
+    FROM staging.step AS step
+    ANTI JOIN overhead.interval AS interval
+        ON step.step_id = interval.step_id AND step.thread_id = interval.thread_id
     UNION ALL
     SELECT timeline.trace_id, type, end_ns - start_ns
     FROM overhead.timeline AS timeline

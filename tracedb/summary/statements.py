@@ -379,11 +379,16 @@ def _parts(shares: dict[str, float]) -> str:
 
 def _host(types: list[Row], traces: list[Row]) -> list[str]:
     count = len({row["trace_id"] for row in types})
-    if not count and any(trace["op_count"] for trace in traces):
+    if _is_idle(types) and any(trace["op_count"] for trace in traces):
         return ["no ops or calls on the main thread within steps, only elsewhere"]
     if not count:
         return ["no ops or calls were recorded on host threads"]
     return [f"main thread{_parts(_shares(types, 'type', count))}"]
+
+
+def _is_idle(types: list[Row]) -> bool:
+    """Whether no thread of the steps has an op or a call in them."""
+    return {row["type"] for row in types} <= {"idle"}
 
 
 def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
@@ -398,7 +403,8 @@ def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
         words = lever_words(row, on_gpu=on_gpu, has_ops=has_ops)
         text = f"{head} {words}.{_place(row, rows)}"
         yield Statement("item", text, str(number))
-        yield Statement("command", lever_command(row).format(db=database))
+        command = lever_command(row, has_gaps=not _is_idle(rows["host_time"]))
+        yield Statement("command", command.format(db=database))
 
 
 def _place(row: Row, rows: dict[str, list[Row]]) -> str:

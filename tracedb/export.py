@@ -513,6 +513,9 @@ def _recorded(
         if not numbers.keeps(event, trace):
             continue
         moved = lanes and lanes.of(number, ph, (trace, pid, tid), at)
+        if lanes and ph == "X" and dur is None:
+            # As in `.pftrace`; a slice without a duration counts as a broken event.
+            event["ph"] = "i"
         if moved:
             event |= {"tid": moved, FIELD: event["tid"]}
         yield {key: value for key, value in event.items() if value is not None} | (

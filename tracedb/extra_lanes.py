@@ -26,7 +26,7 @@ _SLICES = """
 SELECT event_id, event.trace_id, pid, tid, ts_ns, ts_ns + dur_ns
 FROM raw.event AS event
 INNER JOIN export_trace USING (trace_id)
-WHERE ph = 'X' AND dur_ns > 0
+WHERE ph = 'X' AND ts_ns IS NOT NULL AND dur_ns > 0
 ORDER BY event.trace_id, pid, tid, ts_ns, dur_ns DESC, event_id
 """
 

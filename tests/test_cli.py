@@ -712,6 +712,10 @@ MISTAKES = {
         "sql {}/tiny.duckdb FROM/**/staging.kernels",
         'Did you mean "kernel"?',
     ),
+    "misspelled layer": (
+        "sql {}/tiny.duckdb FROM/**/stagin.op",
+        "stagin.op does not exist; did you mean staging.op",
+    ),
     "write": (
         "sql {}/tiny.duckdb CREATE/**/TABLE/**/t(a/**/INT)",
         "CREATE is not allowed",

@@ -175,6 +175,7 @@ DATABASE = b"DUCK\x40" + bytes(19) + b'"traceEvents": ['
         (lzma.compress(b"[]"), "is compressed with xz"),
         (bz2.compress(b"[]"), "is compressed with bzip2"),
         (b"PK\x03\x04", "is a zip archive"),
+        (b"SQLite format 3\0...", "is an SQLite database without tables of Nsight"),
         ("[]".encode("utf-16"), "is UTF-16 text"),
         (b'{"ph": "X"}\n{"ph": "X"}\n', "JSON objects line by line"),
         (b"\x1f\x8b\x08\x00broken", "the gzip stream"),

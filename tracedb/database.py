@@ -88,7 +88,8 @@ _NUMBERED = {
 }
 """Parameters of questions, with a noun, the relation and the column of its numbers."""
 _FOREIGN_HINT = re.compile(
-    r'(?P<name>\S+) does not exist! Did you mean "(pg_|duckdb_|sqlite_|pragma_).*'
+    r'"?(?P<name>[^\s"]+)"? does not exist'
+    r'(! Did you mean "(pg_|duckdb_|sqlite_|pragma_).*| because schema .*)'
 )
 
 _INFO = """
@@ -294,7 +295,7 @@ class Database:
             if foreign:
                 # DuckDB suggests one of its own catalogs, which nobody means.
                 known = [relation.full_name for relation in catalog.relations()]
-                text = f"{text[: foreign.end('name')]} does not exist"
+                text = f"{text[: foreign.start()]}{foreign['name']} does not exist"
                 text += "" if hint else _suggestion(foreign["name"], known)
             elif not hint:
                 raise

@@ -47,6 +47,8 @@ _LOOKS = {
     b"\xfd7zXZ\0": "is compressed with xz; decompress it first",
     b"BZh": "is compressed with bzip2; decompress it first",
     b"PK\x03\x04": "is a zip archive; unpack it first",
+    b"SQLite format 3\0": "is an SQLite database without tables of Nsight Systems or "
+    "rocprofv3",
     b"\xff\xfe": "is UTF-16 text; convert it to UTF-8 first",
     b"\xfe\xff": "is UTF-16 text; convert it to UTF-8 first",
 }

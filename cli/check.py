@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -97,7 +98,7 @@ def check(  # noqa: PLR0913 (one parameter an option)
     for row in failed if github else ():
         tell(f"::error title=tracedb check: {row['measure']}::{_words(row)}")
     if failed:
-        tell(f"`tracedb diff {baseline} {database}` shows what changed")
+        tell(f"`tracedb diff {quote(baseline)} {quote(database)}` shows what changed")
         context.exit(_SLOWER)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -171,7 +172,7 @@ def _tell_summary(db: tracedb.Database, runs: set[int]) -> None:
 
     for line in brief(db, runs):
         tell(line)
-    tell(f"`tracedb summary {db.path}` shows where the time goes")
+    tell(f"`tracedb summary {quote(db.path)}` shows where the time goes")
 
 
 def _tell_pairing(traces: pl.DataFrame, new: set[int]) -> None:

@@ -192,6 +192,17 @@ def test_exporting_one_step(database_of: DatabaseOf, tmp_path: Path) -> None:
     assert not (tmp_path / "none.json").exists()
 
 
+def test_headers_may_have_any_number(tmp_path: Path) -> None:
+    """A number beyond doubles, such as a bandwidth of 1e400, is written as null."""
+    event = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1}
+    text = json.dumps({"deviceProperties": [0], "traceEvents": [event | {"dur": 1}]})
+    (tmp_path / "trace.json").write_text(text.replace("[0]", "[1e400]"))
+    with tracedb.open() as database:
+        database.ingest([tmp_path / "trace.json"])
+        database.export(tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text())["deviceProperties"] == [None]
+
+
 def test_only_exports_are_overwritten(database_of: DatabaseOf, tmp_path: Path) -> None:
     """A user's trace is never overwritten by an export."""
     database = database_of(GPU)

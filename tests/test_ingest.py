@@ -174,6 +174,7 @@ DATABASE = b"DUCK\x40" + bytes(19) + b'"traceEvents": ['
         (b"  " * (1 << 20), "is empty"),
         (lzma.compress(b"[]"), "is compressed with xz"),
         (bz2.compress(b"[]"), "is compressed with bzip2"),
+        (gzip.compress(gzip.compress(b"[]", mtime=0), mtime=0), "with gzip twice"),
         (b"PK\x03\x04", "is a zip archive"),
         (b"SQLite format 3\0...", "is an SQLite database without tables of Nsight"),
         ("[]".encode("utf-16"), "is UTF-16 text"),

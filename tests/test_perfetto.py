@@ -189,6 +189,9 @@ def test_slices_may_lie_anywhere(
         for one in SLICES
     ]
     events += [{**events[0], "name": "g", field: "NaN"} for field in ("ts", "dur")]
+    for field in ("ph", "pid", "tid"):
+        kept = {key: value for key, value in events[0].items() if key != field}
+        events.append({**kept, "cat": "incomplete"})
     for name, tid in (("main", 7), ("", 8)):
         about = {"ph": "M", "name": "thread_name", "pid": 3, "tid": tid}
         events.append({**about, "ts": 0, "args": {"name": name}})

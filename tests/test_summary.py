@@ -420,3 +420,14 @@ def test_a_step_without_ops_is_idle(tmp_path: Path) -> None:
         assert database.ask(question).height > 0
     assert (host["type"], host["time_ns"], host["time_share"]) == ("idle", 90_000, 1)
     assert "no ops or calls on the main thread within steps" in told
+
+
+def test_steps_may_take_no_time(tmp_path: Path) -> None:
+    """They have no period, and nothing else could mark steps."""
+    mark = {"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1, "dur": 0}
+    events = [mark | {"name": f"ProfilerStep#{n}", "ts": 10 * n} for n in range(3)]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with tracedb.open() as database:
+        database.ingest([tmp_path / "trace.json"])
+        told = "\n".join(lines(database.summary(), "run.duckdb"))
+    assert "unknown: the recorded steps take no time" in told

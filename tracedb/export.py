@@ -8,6 +8,7 @@ prediction by a method or a scenario, are processes of their own.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -105,8 +106,13 @@ FROM raw.event AS event
 INNER JOIN export_trace AS trace USING (trace_id)
 LEFT JOIN critical_path.slack AS slack ON event_id = node_id
 WHERE
+    -- Events without a phase or a time cannot be shown.
     ph = 'M'
-    OR (ts_ns + shift_ns < $end AND ts_ns + shift_ns + coalesce(dur_ns, 0) >= $start)
+    OR (
+        ph <> ''
+        AND ts_ns + shift_ns < $end
+        AND ts_ns + shift_ns + coalesce(dur_ns, 0) >= $start
+    )
 ORDER BY event_id
 """
 _PATH_SLICES = """
@@ -400,7 +406,7 @@ def _write(
     count = 0
     for event in _opened(events):
         file.write((b",\n" if count else b"\n") + msgspec.json.encode(event))
-        count += event["ph"] != "E"
+        count += event.get("ph") != "E"
     file.write(b"\n]}\n")
     return count
 
@@ -414,7 +420,7 @@ def _opened(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """
     open_: dict[tuple[int, int], list[tuple[int, dict[str, Any]]]] = defaultdict(list)
     for event in events:
-        if event["ph"] != "X" or not _is_own(event["pid"]):
+        if event.get("ph") != "X" or not _is_own(event.get("pid")):
             yield event
             continue
         stack = open_[event["pid"], event["tid"]]
@@ -447,7 +453,8 @@ def _header(traces: list[_Trace], first: int) -> dict[str, Any]:
     """The header of the file: for one trace, as recorded, with the time that is 0."""
     if len(traces) > 1:
         return {_BASE: max(traces[0].run_start_ns + first, 0)}
-    header = msgspec.json.decode(traces[0].header or "{}")
+    # Unlike msgspec, this takes numbers beyond doubles; they are written as null.
+    header = json.loads(traces[0].header or "{}")
     kept = header if isinstance(header, dict) else {}
     base = kept.get(_BASE, 0)
     if first and isinstance(base, int):

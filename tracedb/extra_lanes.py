@@ -57,9 +57,9 @@ class ExtraLanes:
         new = _FIRST + len(self._threads)
         return self._threads.setdefault((lane, place), new)
 
-    def of(self, event: int, ph: str, lane: Lane, ts: int | None) -> int | None:
+    def of(self, event: int, ph: str | None, lane: Lane, ts: int | None) -> int | None:
         """The extra thread of an event, if it has one."""
-        if ph in "stf" and ts is not None:
+        if ph in ("s", "t", "f") and ts is not None:
             return self._begins.get((lane, ts))
         return self._moved.get(event)
 

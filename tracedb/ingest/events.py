@@ -46,6 +46,7 @@ _BOM = b"\xef\xbb\xbf"
 _LOOKS = {
     b"\xfd7zXZ\0": "is compressed with xz; decompress it first",
     b"BZh": "is compressed with bzip2; decompress it first",
+    b"\x1f\x8b": "is compressed with gzip twice; decompress it once",
     b"PK\x03\x04": "is a zip archive; unpack it first",
     b"SQLite format 3\0": "is an SQLite database without tables of Nsight Systems or "
     "rocprofv3",

@@ -311,6 +311,8 @@ def _listed(words: list[str], last: str = "and") -> str:
 
 
 def _steps(periods: list[Row], marks: list[Row]) -> list[str]:
+    if not periods and not marks:
+        return ["unknown: the recorded steps take no time"]
     if not periods:
         return [f"no step marks, so times cover the whole trace; {_marks(marks)}"]
     slowest = max(periods, key=lambda row: row["median_ns"])

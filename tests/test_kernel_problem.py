@@ -109,6 +109,20 @@ case(
     n=4,
     k=4,
 )
+# Row scales and a bias of other types do not decide.
+case(
+    "scaled mm",
+    Op(
+        "aten::_scaled_mm",
+        [[2, 3], [3, 5], [2, 1], [1, 5], [5]],
+        [*["c10::Float8_e4m3fn"] * 2, *[FLOAT] * 2, BFLOAT],
+    ),
+    *("gemm", "mm", "float8"),
+    batch=1,
+    m=2,
+    n=5,
+    k=3,
+)
 case(
     "convolution",
     Op(

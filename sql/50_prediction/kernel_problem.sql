@@ -168,7 +168,8 @@ problem_total AS (
 
 SELECT
     gpu_op_id, run_id, trace_id, op_id, attempts * roofline_ns / total_ns AS problem_share,
-    hardware, family, op, CASE WHEN problem_total.is_tf32 THEN 'tf32' ELSE dtype END AS dtype,
+    hardware, family, op,
+    CASE WHEN problem_total.is_tf32 AND dtype = 'float32' THEN 'tf32' ELSE dtype END AS dtype,
     launched.* EXCLUDE (gpu_op_id, run_id, trace_id, op_id, roofline_ns, attempts, hardware,
         is_tf32, family, op, dtype)
 FROM launched

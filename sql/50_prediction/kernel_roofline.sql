@@ -72,17 +72,18 @@ bound AS (
         CASE WHEN vendor = 'AMD' AND family = 'memcpy' THEN 2.2 ELSE 1 END
         * CASE WHEN concurrent.gpu_op_id IS NOT NULL THEN 2.7 ELSE 1 END AS delayed,
         floor_ns * floors * delayed * steps + network_latency_ns * network_steps AS fixed_ns,
+        unit <> 'tf32' OR peak_tf32_flops_per_second > peak_fp32_flops_per_second AS has_unit,
         CASE
             WHEN is_wide AND vendor = 'AMD' THEN 2.1e9
-            ELSE 1e9 * unaligned_factor
+            WHEN has_unit THEN 1e9 * unaligned_factor
+            ELSE 1e9
         END AS unit_ns,
         unit_ns * flops / compute_share / (
-            CASE unit
-                WHEN 'byte' THEN 2 * matrix_share * peak_half_flops_per_second
-                WHEN 'half' THEN matrix_share * peak_half_flops_per_second
-                WHEN 'tf32' THEN matrix_share * peak_tf32_flops_per_second
-                ELSE peak_fp32_flops_per_second
-            END
+            fp32_peaks * peak_fp32_flops_per_second
+            + matrix_share * (
+                tf32_peaks * peak_tf32_flops_per_second
+                + half_peaks * peak_half_flops_per_second
+            )
         ) AS compute_ns,
         unit_ns * CASE link
             WHEN 'pcie' THEN (
@@ -138,6 +139,7 @@ bound AS (
     LEFT JOIN prediction.concurrent_kernel AS concurrent USING (gpu_op_id, trace_id)
     LEFT JOIN prediction.opposed_copy USING (gpu_op_id, trace_id)
     INNER JOIN prediction.hardware USING (hardware)
+    INNER JOIN prediction.arithmetic_unit USING (unit)
     LEFT JOIN (SELECT family AS listed_family FROM prediction.kernel_efficiency)
         ON
             listed_family
@@ -158,11 +160,7 @@ SELECT
     CASE WHEN family IN ('memcpy', 'memset') THEN gpu_op_id ELSE op_id END,
     hardware,
     family,
-    CASE
-        WHEN unit = 'tf32' AND peak_tf32_flops_per_second = peak_fp32_flops_per_second
-            THEN 'fp32'
-        ELSE unit
-    END,
+    CASE WHEN has_unit THEN unit ELSE 'fp32' END,
     is_main,
     link,
     traffic_bytes,

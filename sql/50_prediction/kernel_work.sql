@@ -138,7 +138,7 @@ shared AS (
 SELECT
     gpu_op_id, run_id, trace_id, op_id, device, family,
     CASE
-        WHEN unit NOT IN ('byte', 'half') AND is_main AND is_tf32 THEN 'tf32'
+        WHEN unit = 'fp32' AND is_main AND is_tf32 THEN 'tf32'
         WHEN unit = 'tf32' AND is_fp32 THEN 'fp32'
         ELSE unit
     END,
@@ -151,7 +151,7 @@ SELECT
     (network_bytes * share)::BIGINT,
     network_steps,
     (matrices * share)::BIGINT,
-    CASE WHEN unit IN ('byte', 'half') OR is_main AND is_tf32 THEN unaligned_factor ELSE 1 END,
+    CASE WHEN unit = 'half' OR is_main AND is_tf32 THEN unaligned_factor ELSE 1 END,
     is_wide, is_strided,
     attempts,
     is_exact

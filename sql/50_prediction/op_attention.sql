@@ -34,7 +34,7 @@ CREATE VIEW prediction.op_attention (
     head_dim,
     -- 1 if attention is causal, otherwise 0.
     causal,
-    -- Arithmetic units: `fp32`, `tf32` or `half` (`prediction.hardware`).
+    -- Arithmetic units, as in `prediction.arithmetic_unit`.
     unit,
     -- [FLOP] FLOPs.
     flops,
@@ -71,8 +71,10 @@ operand AS (
 
 problem AS (
     SELECT
-        *,
-        model_dtype AS dtype,
+        * EXCLUDE (element_bytes),
+        q.element.size AS element_bytes,
+        q.element.name AS dtype,
+        q.element.unit AS unit,
         CASE WHEN is_backward THEN 'backward' ELSE 'forward' END AS op,
         q.dims[1] AS images,
         q.dims[CASE WHEN is_heads_first THEN 2 ELSE 3 END] AS heads,
@@ -81,7 +83,7 @@ problem AS (
         k.dims[CASE WHEN is_heads_first THEN 3 ELSE 2 END] AS keys,
         q.dims[4] AS head_dim,
         coalesce(concrete_inputs ->> causal_ordinal IN ('True', '1'), false)::BIGINT AS causal,
-        is_dtype_known AND element_bytes IN (2, 4) AS is_exact
+        is_dtype_known AND q.element.size IN (2, 4) AS is_exact
     FROM operand
     WHERE len(q.dims) = 4 AND len(k.dims) = 4
 )
@@ -95,7 +97,7 @@ SELECT
     keys,
     head_dim,
     coalesce(causal, 0) AS causal,
-    CASE WHEN element_bytes <= 2 THEN 'half' ELSE 'fp32' END AS unit,
+    unit,
     2 * (CASE op WHEN 'backward' THEN 5 ELSE 2 END) * images::DOUBLE * heads * head_dim * (
         CASE
             WHEN causal > 0

@@ -45,8 +45,7 @@ CREATE VIEW prediction.op_convolution (
     output_height,
     -- Columns of Y.
     output_width,
-    -- Arithmetic units: `fp32`, `tf32`, `half` (`prediction.hardware`) or, for types of one
-    -- byte, `byte`: twice as fast as `half`.
+    -- Arithmetic units, as in `prediction.arithmetic_unit`; `tf32` for fp32, if allowed.
     unit,
     -- [FLOP] FLOPs.
     flops,
@@ -72,8 +71,10 @@ sized AS (
 
 problem AS (
     SELECT
-        op_id, run_id, trace_id, element_bytes, stride, padding, dilation,
-        model_dtype AS dtype,
+        op_id, run_id, trace_id, stride, padding, dilation,
+        tensors[1].element.size AS element_bytes,
+        tensors[1].element.name AS dtype,
+        tensors[1].element.unit AS unit,
         unnest([
             CASE
                 WHEN tensor = 'w' THEN 'backward_weight'
@@ -91,7 +92,8 @@ problem AS (
         w[-1] AS kernel_width,
         CASE rank WHEN 1 THEN 1 ELSE y[-2] END AS output_height,
         y[-1] AS output_width,
-        coalesce(is_known, false) AND rank < 3 AND is_dtype_known AND element_bytes IN (2, 4)
+        coalesce(is_known, false) AND rank < 3 AND is_dtype_known
+        AND tensors[1].element.size IN (2, 4)
         AS is_exact
     FROM sized
     INNER JOIN prediction.op_shape USING (op_id, run_id, trace_id)
@@ -106,7 +108,7 @@ SELECT
     coalesce(groups, 1) AS groups,
     try_cast(y_rows AS BIGINT) AS output_height,
     try_cast(y_columns AS BIGINT) AS output_width,
-    CASE element_bytes WHEN 1 THEN 'byte' WHEN 2 THEN 'half' ELSE 'tf32' END AS unit,
+    CASE dtype WHEN 'float32' THEN 'tf32' ELSE unit END AS unit,
     2 * y_elements * depth AS flops,
     try_cast(element_bytes * (x_elements + w_elements + y_elements - written) AS BIGINT)
     AS read_bytes,

@@ -1,5 +1,7 @@
--- Size of the elements of tensors, by the names that profilers and execution graphs use.
--- Names are case-sensitive: `Int` is a number, `int` a tensor of such.
+-- Elements of tensors: their sizes and what multiplies them, by the names that profilers
+-- and execution graphs use. Names are case-sensitive: `Int` is a number, `int` a tensor of
+-- such. No profiler records `tf32`: it is what kernel models call `float` where names of
+-- kernels show that type.
 -- One row per type.
 -- Key: dtype.
 CREATE VIEW prediction.op_dtype (
@@ -10,28 +12,31 @@ CREATE VIEW prediction.op_dtype (
     -- Whether it is a floating-point type.
     is_floating,
     -- Name used by the kernel models: `float32`, `bfloat16`, `int64` and so on.
-    model_dtype
+    model_dtype,
+    -- Units that multiply its matrices, as in `prediction.arithmetic_unit`.
+    unit
 ) AS
-SELECT dtype, element_bytes::BIGINT, is_floating, model_dtype
+SELECT dtype, element_bytes::BIGINT, is_floating, model_dtype, unit
 FROM (VALUES
-    ('double', 8, true, 'float64'),
-    ('float', 4, true, 'float32'),
-    ('c10::Half', 2, true, 'float16'),
-    ('c10::BFloat16', 2, true, 'bfloat16'),
-    ('c10::Float8_e4m3fn', 1, true, 'float8'),
-    ('c10::Float8_e5m2', 1, true, 'float8'),
-    ('c10::Float8_e4m3fnuz', 1, true, 'float8'),
-    ('c10::Float8_e5m2fnuz', 1, true, 'float8'),
-    ('c10::complex<float>', 8, true, 'complex64'),
-    ('c10::complex<double>', 16, true, 'complex128'),
-    ('long int', 8, false, 'int64'),
-    ('long', 8, false, 'int64'),
-    ('int', 4, false, 'int32'),
-    ('short int', 2, false, 'int16'),
-    ('short', 2, false, 'int16'),
-    ('signed char', 1, false, 'int8'),
-    ('unsigned char', 1, false, 'uint8'),
-    ('bool', 1, false, 'bool'),
-    ('c10::qint8', 1, false, 'int8'),
-    ('c10::quint8', 1, false, 'uint8')
-) AS listed (dtype, element_bytes, is_floating, model_dtype);
+    ('double', 8, true, 'float64', 'fp64'),
+    ('float', 4, true, 'float32', 'fp32'),
+    ('tf32', 4, true, 'tf32', 'tf32'),
+    ('c10::Half', 2, true, 'float16', 'half'),
+    ('c10::BFloat16', 2, true, 'bfloat16', 'half'),
+    ('c10::Float8_e4m3fn', 1, true, 'float8', 'byte'),
+    ('c10::Float8_e5m2', 1, true, 'float8', 'byte'),
+    ('c10::Float8_e4m3fnuz', 1, true, 'float8', 'byte'),
+    ('c10::Float8_e5m2fnuz', 1, true, 'float8', 'byte'),
+    ('c10::complex<float>', 8, true, 'complex64', 'fp32'),
+    ('c10::complex<double>', 16, true, 'complex128', 'fp64'),
+    ('long int', 8, false, 'int64', 'fp32'),
+    ('long', 8, false, 'int64', 'fp32'),
+    ('int', 4, false, 'int32', 'fp32'),
+    ('short int', 2, false, 'int16', 'fp32'),
+    ('short', 2, false, 'int16', 'fp32'),
+    ('signed char', 1, false, 'int8', 'byte'),
+    ('unsigned char', 1, false, 'uint8', 'byte'),
+    ('bool', 1, false, 'bool', 'fp32'),
+    ('c10::qint8', 1, false, 'int8', 'byte'),
+    ('c10::quint8', 1, false, 'uint8', 'byte')
+) AS listed (dtype, element_bytes, is_floating, model_dtype, unit);

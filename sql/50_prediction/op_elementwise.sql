@@ -119,7 +119,7 @@ SELECT
     coalesce(outputs, 1) AS outputs,
     input_bytes,
     output_bytes,
-    elements::DOUBLE * coalesce(element_flops, 1) AS flops,
+    elements::DOUBLE * CASE op WHEN 'cast' THEN 0 ELSE coalesce(element_flops, 1) END AS flops,
     coalesce(input_bytes, try_cast(
         elements::DOUBLE * element_bytes
         * CASE family WHEN 'broadcast' THEN 1 ELSE coalesce(inputs, 1) END AS BIGINT

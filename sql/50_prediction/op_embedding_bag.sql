@@ -161,7 +161,7 @@ FROM (
         coalesce(rows, summed * pooling) AS lookups,
         lookups / coalesce(tables, 1) AS of_table,
         8 * (lookups + summed) AS index_bytes,
-        greatest(coalesce(distinct_rows, coalesce(tables, 1) * (
+        greatest(coalesce(distinct_rows, round(coalesce(tables, 1) * (
             CASE
                 WHEN table_rows IS NULL THEN of_table
                 -- The same for few of many, where the power loses precision.
@@ -169,6 +169,6 @@ FROM (
                     THEN of_table - of_table * (of_table - 1) / 2 / table_rows
                 ELSE table_rows * (1 - pow(1 - 1 / table_rows::DOUBLE, of_table))
             END
-        )), 1) AS met
+        ))), 1) AS met
     FROM problem
 );

@@ -1,8 +1,9 @@
 -- Matrix multiplications: A is [.., m, k], B is [.., k, n] (for `linear` [n, k]). If B is
 -- one matrix, all rows of A are rows of one GEMM; otherwise each has its own. FLOPs are 2 m
 -- n k per GEMM, four times as many for complex numbers. A, B and an added matrix are read,
--- the result is written; an added vector is ignored, like everything no larger than one side. The result has the type of A, except
--- that for float8 it is bfloat16 and for int8 int32 (for `linear`, FBGEMM makes int8
+-- the result is written; an added vector is ignored, like everything no larger than one
+-- side. The type is A's, whatever scales and added vectors have. The result has it, too,
+-- except that for float8 it is bfloat16 and for int8 int32 (for `linear`, FBGEMM makes int8
 -- again).
 -- One row per matrix multiplication of known shape.
 -- Key: op_id.
@@ -32,8 +33,7 @@ CREATE VIEW prediction.op_gemm (
     input_bytes,
     -- [B] Total bytes written, if the sizes do not determine them; otherwise NULL.
     output_bytes,
-    -- Arithmetic units: `fp32`, `tf32`, `half` (`prediction.hardware`) or, for types of one
-    -- byte, `byte`: twice as fast as `half`.
+    -- Arithmetic units, as in `prediction.arithmetic_unit`.
     unit,
     -- [FLOP] FLOPs.
     flops,
@@ -91,15 +91,17 @@ measured AS (
 
 problem AS (
     SELECT
-        * EXCLUDE (input_bytes),
-        model_dtype AS dtype,
+        * EXCLUDE (input_bytes, element_bytes),
+        a.element.size AS element_bytes,
+        a.element.name AS dtype,
+        a.element.unit AS unit,
         -- A batched GEMM usually adds matrices, others a vector.
         CASE
             WHEN TRY((added.elements >= batch * m * n) <> (op = 'baddbmm'))
                 THEN a.size + b.size + CASE op WHEN 'baddbmm' THEN 0 ELSE added.size END
         END::BIGINT AS input_bytes,
-        CASE element_bytes WHEN 1 THEN result_bytes END AS output_bytes,
-        is_dtype_known AND element_bytes IN (2, 4) AS is_exact
+        CASE a.element.size WHEN 1 THEN result_bytes END AS output_bytes,
+        is_dtype_known AND a.element.size IN (2, 4) AS is_exact
     FROM measured
     WHERE n IS NOT NULL
 )
@@ -112,7 +114,7 @@ SELECT
     k,
     input_bytes,
     output_bytes,
-    CASE element_bytes WHEN 1 THEN 'byte' WHEN 2 THEN 'half' ELSE 'fp32' END AS unit,
+    unit,
     CASE WHEN dtype LIKE 'complex%' THEN 8 ELSE 2 END
     * coalesce(batch, 1)::DOUBLE * m * n * k AS flops,
     coalesce(input_bytes, try_cast(

@@ -16,7 +16,8 @@ CREATE TABLE prediction.op_shape (
     -- Tensors among its arguments, in order; the tensors of a list one by one. `argument`
     -- counts from 0, `dims` are the sizes, `strides` how many elements apart the next ones
     -- along each of them lie (NULL: not recorded), `elements` the product of the sizes,
-    -- `size` is in bytes, `distinct` of those that are stored: less if it is expanded.
+    -- `size` is in bytes, `distinct` of those that are stored: less if it is expanded;
+    -- `element` is what each is (`prediction.op_signature`), if need be a guess.
     tensors,
     -- Tensors among its results, in the same form; empty if not recorded.
     results,
@@ -53,59 +54,57 @@ parsed AS (
 typical AS (
     SELECT
         trace_id,
-        mode({'size': element_bytes, 'name': model_dtype}) AS element
+        mode(element) AS element
     FROM described
     INNER JOIN parsed
         ON
             input_dims = dims AND input_types = types
             AND input_strides IS NOT DISTINCT FROM strides
-    WHERE element_bytes <= 4
+    WHERE element.size <= 4
     GROUP BY trace_id
+),
+
+known AS (
+    SELECT
+        described.*,
+        argument.* EXCLUDE (dims, types, strides),
+        coalesce(
+            argument.element, typical.element, {'size': 4, 'name': 'float32', 'unit': 'fp32'}
+        ) AS widest
+    FROM described
+    INNER JOIN parsed AS argument
+        ON
+            input_dims = dims AND input_types = types
+            AND input_strides IS NOT DISTINCT FROM strides
+    LEFT JOIN typical USING (trace_id)
 ),
 
 sized AS (
     SELECT
-        op_id,
-        run_id,
-        trace_id,
-        name,
-        source,
-        concrete_inputs,
-        coalesce(argument.element_bytes, typical.element.size, 4)::BIGINT AS element_bytes,
-        coalesce(argument.model_dtype, typical.element.name, 'float32') AS model_dtype,
-        list_transform(argument.tensors, lambda t: {
+        known.* EXCLUDE (tensors),
+        list_transform(known.tensors, lambda t: {
             'argument': t.argument,
             'dims': t.dims,
             'strides': t.strides,
             'elements': t.elements,
-            'size': t.elements * coalesce(
-                t.element, argument.element_bytes, typical.element.size, 4
-            ),
-            'distinct': t.distinct * coalesce(
-                t.element, argument.element_bytes, typical.element.size, 4
-            )
+            'element': coalesce(t.element, known.widest),
+            'size': t.elements * coalesce(t.element, known.widest).size,
+            'distinct': t.distinct * coalesce(t.element, known.widest).size
         }) AS tensors,
         list_transform(coalesce(result.tensors, []), lambda t: {
             'argument': t.argument,
             'dims': t.dims,
             'strides': t.strides,
             'elements': t.elements,
-            'size': t.elements * coalesce(t.element, argument.element_bytes, 4),
-            'distinct': t.distinct * coalesce(t.element, argument.element_bytes, 4)
-        }) AS results,
-        argument.broadcast_elements,
-        argument.is_complete,
-        argument.element_bytes IS NOT NULL AS is_dtype_known
-    FROM described
-    INNER JOIN parsed AS argument
-        ON
-            input_dims = argument.dims AND input_types = argument.types
-            AND input_strides IS NOT DISTINCT FROM argument.strides
+            'element': coalesce(t.element, known.widest),
+            'size': t.elements * coalesce(t.element, known.widest).size,
+            'distinct': t.distinct * coalesce(t.element, known.widest).size
+        }) AS results
+    FROM known
     LEFT JOIN parsed AS result
         ON
             output_dims = result.dims AND output_types = result.types
             AND result.strides IS NULL
-    LEFT JOIN typical USING (trace_id)
 )
 
 SELECT
@@ -116,13 +115,13 @@ SELECT
     source,
     tensors,
     results,
-    element_bytes,
-    model_dtype,
+    widest.size,
+    widest.name,
     list_sum([t.size for t in tensors])::BIGINT,
     list_sum([t.size for t in tensors if t.argument = tensors[1].argument])::BIGINT,
     list_sum([t.size for t in results])::BIGINT,
     broadcast_elements,
     concrete_inputs,
     is_complete,
-    is_dtype_known
+    element IS NOT NULL
 FROM sized;

@@ -15,13 +15,12 @@ CREATE VIEW prediction.op_signature (
     -- Its tensors, in order; those of a list one by one. `argument` counts from 0, `dims`
     -- are the sizes, `strides` how many elements apart the next ones along each of them lie
     -- (NULL: not recorded), `elements` the product of the sizes, `distinct` that of those
-    -- along which it is not expanded, `element` the bytes of one (NULL: unknown).
+    -- along which it is not expanded, `element` what each of them is (NULL: unknown).
     tensors,
-    -- [B] The largest element of a floating type, otherwise of any; NULL if none is
-    -- recorded.
-    element_bytes,
-    -- Type of that element, as the kernel models name it.
-    model_dtype,
+    -- The largest element of a floating type, otherwise of any; NULL if none is recorded.
+    -- `size` is in bytes, `name` the type as the kernel models name it, `unit` what
+    -- multiplies it (`prediction.op_dtype`).
+    element,
     -- Elements of what the tensors broadcast to; those of the largest if they do not.
     broadcast_elements,
     -- Whether every list of tensors has its shapes.
@@ -103,8 +102,11 @@ tensor AS (
             CASE WHEN strides[n] = 0 THEN least(dims[n], 1) ELSE dims[n] END
             for n in generate_series(1, len(dims))
         ]), 1)::BIGINT END AS distinct_elements,
-        dtype.element_bytes,
-        {'size': dtype.element_bytes, 'name': dtype.model_dtype} AS sized,
+        CASE
+            WHEN dtype.dtype IS NOT NULL THEN {
+                'size': dtype.element_bytes, 'name': dtype.model_dtype, 'unit': dtype.unit
+            }
+        END AS element,
         coalesce(dtype.is_floating, true) AS is_floating
     FROM item
     LEFT JOIN prediction.op_dtype AS dtype
@@ -148,12 +150,12 @@ listed AS (
         signature_id,
         list(
             {'argument': argument, 'dims': dims, 'strides': strides, 'elements': elements,
-                'distinct': distinct_elements, 'element': element_bytes}
+                'distinct': distinct_elements, 'element': element}
             ORDER BY argument, ordinal
         ) AS tensors,
         coalesce(
-            max(sized) FILTER (is_floating AND len(dims) > 0 AND element_bytes IS NOT NULL),
-            max(sized) FILTER (element_bytes IS NOT NULL)
+            max(element) FILTER (is_floating AND len(dims) > 0),
+            max(element)
         ) AS largest,
         max(elements) AS largest_elements
     FROM tensor
@@ -166,8 +168,7 @@ SELECT
     types,
     strides,
     tensors,
-    largest.size,
-    largest.name,
+    largest,
     CASE
         WHEN is_compatible AND elements <= 1_125_899_906_842_624 THEN elements
         ELSE largest_elements

@@ -12,8 +12,8 @@ CREATE TABLE prediction.op_work (
     trace_id,
     -- Family.
     family,
-    -- Arithmetic units: `fp32`, `tf32`, `half` (`prediction.hardware`) or, for types of one
-    -- byte, `byte`: twice as fast as `half`.
+    -- Arithmetic units, as in `prediction.arithmetic_unit`. What is not a product is done by
+    -- vector units: in fp64 for types of that precision, otherwise in fp32.
     unit,
     -- [FLOP] FLOPs.
     flops,
@@ -54,7 +54,7 @@ counted AS (
         run_id,
         trace_id,
         family,
-        coalesce(unit, 'fp32') AS unit,
+        coalesce(unit, CASE matrix_unit WHEN 'fp64' THEN 'fp64' ELSE 'fp32' END) AS unit,
         sum(flops) AS flops,
         sum(read_bytes) AS read_bytes,
         sum(written_bytes) AS written_bytes,
@@ -81,9 +81,12 @@ counted AS (
             *,
             -- In 16 bytes.
             CASE
-                WHEN unit = 'half' AND dtype LIKE '%16' THEN 8 WHEN dtype = 'float32' THEN 4
+                WHEN unit = 'half' THEN 8 WHEN dtype = 'float32' THEN 4
             END AS vector_elements
         FROM prediction.op_problem
+        LEFT JOIN (
+            SELECT DISTINCT model_dtype AS dtype, unit AS matrix_unit FROM prediction.op_dtype
+        ) USING (dtype)
     )
     GROUP BY ALL
 )

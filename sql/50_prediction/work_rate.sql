@@ -53,15 +53,13 @@ SELECT
     CASE WHEN family IS NOT NULL THEN gpu_op.end_ns - gpu_op.start_ns END,
     flops,
     traffic_bytes,
-    CASE unit
-        WHEN 'byte' THEN 2 * peak_half_flops_per_second
-        WHEN 'half' THEN peak_half_flops_per_second
-        WHEN 'tf32' THEN peak_tf32_flops_per_second
-        ELSE peak_fp32_flops_per_second
-    END,
+    coalesce(fp32_peaks, 1) * peak_fp32_flops_per_second
+    + coalesce(tf32_peaks, 0) * peak_tf32_flops_per_second
+    + coalesce(half_peaks, 0) * peak_half_flops_per_second,
     dram_bytes_per_second
 FROM staging.gpu_op AS gpu_op
 LEFT JOIN prediction.kernel_work AS work USING (gpu_op_id)
+LEFT JOIN prediction.arithmetic_unit USING (unit)
 LEFT JOIN listed ON gpu_op.trace_id = listed.trace_id AND gpu_op.device = listed.device
 WHERE
     gpu_op.kind <> 'other'

@@ -1,27 +1,19 @@
-"""What an element of each type takes, and at which rate hardware multiplies it."""
+"""What an element of each type takes, and at which rate hardware multiplies it.
+
+Types and rates are those of traces (`prediction.op_dtype`, `arithmetic_unit`).
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
+
+from .relations import declared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DTYPES: Mapping[str, tuple[int, str, float]] = {
-    # type: [B] of an element, the matrix peak in `prediction.hardware`, times what
-    "float64": (8, "peak_fp32_flops_per_second", 0.5),
-    "float32": (4, "peak_fp32_flops_per_second", 1.0),
-    "tf32": (4, "peak_tf32_flops_per_second", 1.0),
-    "bfloat16": (2, "peak_half_flops_per_second", 1.0),
-    "float16": (2, "peak_half_flops_per_second", 1.0),
-    "float8": (1, "peak_half_flops_per_second", 2.0),
-    "int8": (1, "peak_half_flops_per_second", 2.0),
-    "int64": (8, "peak_fp32_flops_per_second", 1.0),
-    "int32": (4, "peak_fp32_flops_per_second", 1.0),
-    "int16": (2, "peak_fp32_flops_per_second", 1.0),
-    "bool": (1, "peak_fp32_flops_per_second", 1.0),
-}
-_USUAL = "float32"
+USUAL = "float32"
 
 ALIKE: Mapping[str, str] = {"bfloat16": "float16"}
 """Types of one size and one rate: a model of one serves the other."""
@@ -29,11 +21,48 @@ ALIKE: Mapping[str, str] = {"bfloat16": "float16"}
 
 def element_bytes(dtype: str) -> int:
     """[B] of an element; an unknown type counts as float32."""
-    return DTYPES.get(dtype, DTYPES[_USUAL])[0]
+    return _listed(dtype)[0]
+
+
+def matrix_unit(dtype: str) -> str:
+    """The units that multiply this type; an unknown one counts as float32."""
+    return _listed(dtype)[1]
 
 
 def matrix_peak(hardware: Mapping[str, float], dtype: str) -> float:
     """[FLOP/s] Products of this type, as the data sheet promises."""
-    _, column, factor = DTYPES.get(dtype, DTYPES[_USUAL])
-    share = hardware["matrix_share"] if column == "peak_half_flops_per_second" else 1.0
-    return hardware[column] * factor * share
+    return _peak(hardware, matrix_unit(dtype))
+
+
+def vector_peak(hardware: Mapping[str, float], dtype: str) -> float:
+    """[FLOP/s] Arithmetic on this type that multiplies no matrices, likewise."""
+    return _peak(hardware, "fp64" if matrix_unit(dtype) == "fp64" else "fp32")
+
+
+def _peak(hardware: Mapping[str, float], unit: str) -> float:
+    fp32, tf32, half = _peaks()[unit]
+    return fp32 * hardware["peak_fp32_flops_per_second"] + hardware["matrix_share"] * (
+        tf32 * hardware["peak_tf32_flops_per_second"]
+        + half * hardware["peak_half_flops_per_second"]
+    )
+
+
+def _listed(dtype: str) -> tuple[int, str]:
+    listed = _types()
+    return listed.get(dtype, listed[USUAL])
+
+
+@cache
+def _types() -> dict[str, tuple[int, str]]:
+    return {
+        row["model_dtype"]: (row["element_bytes"], row["unit"])
+        for row in declared("prediction.op_dtype")
+    }
+
+
+@cache
+def _peaks() -> dict[str, tuple[float, float, float]]:
+    return {
+        row["unit"]: (row["fp32_peaks"], row["tf32_peaks"], row["half_peaks"])
+        for row in declared("prediction.arithmetic_unit")
+    }

@@ -68,14 +68,18 @@ class Rows:
         return self.work.flops if self.family.uses_matrix_units else self.work.bytes
 
     @property
+    def is_linked(self) -> bool:
+        """Whether they move bytes over a link, past the memory of their hardware."""
+        return len(self) > 0 and str(self.shapes.op[0]) in self.family.bandwidths
+
+    @property
     def least_ns(self) -> Floats:
         """[ns] No kernel is shorter: by the data sheet, where there is one.
 
         Arithmetic at the peak, and memory touched at the bandwidth. What goes over a
         link is not bounded: which one it is, a trace does not say.
         """
-        is_linked = len(self) and str(self.shapes.op[0]) in self.family.bandwidths
-        if not self.is_listed or is_linked:
+        if not self.is_listed or self.is_linked:
             return np.zeros(len(self))
         return self.work.least_ns(self.family.arithmetic_saved)
 
@@ -104,6 +108,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
                 for n in first.shapes.sizes
             },
             np.concatenate([part.shapes.op for part in parts]),
+            np.concatenate([part.shapes.unit for part in parts]),
             np.concatenate([part.shapes.element_bytes for part in parts]),
         ),
         work=reduce(Work.followed_by, (part.work for part in parts)),

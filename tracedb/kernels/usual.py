@@ -1,8 +1,7 @@
 """The roofline that serves where no model does, as `prediction.kernel_roofline` has it.
 
 What families usually reach of the peaks is in `prediction.kernel_efficiency`. Kernels'
-names tell the relation more than shapes do: which elements are moved 16 bytes at once,
-and whether rows of TF32 have to be aligned.
+names tell the relation more than shapes do: which elements are moved 16 bytes at once.
 Nor have rows a vendor, by which wide softmax and copies differ.
 """
 
@@ -29,7 +28,7 @@ _UNALIGNED, _ODD = 1.4, 2.0
 """How many times as long products with rows of no whole 16 bytes take on matrix units,
 and those with rows of an odd number of elements."""
 _VECTOR_BYTES = 16
-_HALF_BYTES = 2
+_ALIGNED_UNITS = ("half", "tf32")
 _MATRIX_CLOCKS = 6_200
 """What each matrix of a batch takes of a multiprocessor at least."""
 _BLOCK_BYTES_PER_NS = 12.6
@@ -44,7 +43,9 @@ def usual_ns(rows: Rows) -> Floats:
     """[ns] The time of each row by the usual shares of the peaks."""
     own, work = _shares(_family(rows)), rows.work
     memory = own["memory_share"] * work.bandwidth
-    cache_speed = np.maximum(own["cache_share"] * work.l2_bandwidth, memory)
+    # What goes over a link goes through no cache.
+    cached = 0.0 if rows.is_linked else own["cache_share"] * work.l2_bandwidth
+    cache_speed = np.maximum(cached, memory)
     in_cache = np.minimum(work.bytes, work.l2_bytes)
     traffic = 1e9 * (in_cache / cache_speed + (work.bytes - in_cache) / memory)
     compute = work.compute_ns / own["compute_share"]
@@ -85,11 +86,12 @@ def unaligned_factor(rows: Rows) -> Floats:
     found = np.ones(len(rows))
     if rows.family.name == "gemm":
         element_bytes = rows.shapes.element_bytes
+        is_aligned = np.isin(rows.shapes.unit, _ALIGNED_UNITS)
         for size in (rows.shapes["n"], rows.shapes["k"]):
             is_short = (size > 1) & (size * element_bytes % _VECTOR_BYTES > 0)
             factor = np.where(size % 2 > 0, _ODD, _UNALIGNED)
             found = np.where(is_short, np.maximum(found, factor), found)
-        found[element_bytes != _HALF_BYTES] = 1
+        found[~is_aligned] = 1
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
-from .dtypes import element_bytes, matrix_peak
+from .dtypes import element_bytes, matrix_peak, matrix_unit, vector_peak
 from .families import Shapes
 from .relations import counted, element_flops
 
@@ -118,7 +118,7 @@ def counted_again(family: Family, shapes: Shapes, **sizes: float) -> Shapes:
 
 def _counted(family: Family, sizes: pl.DataFrame, op: Op) -> Shapes:
     """Rows of one op, given by their sizes as floating-point numbers."""
-    bytes_ = float(element_bytes(op.dtype))
+    bytes_, unit = float(element_bytes(op.dtype)), matrix_unit(op.dtype)
     rows = counted(
         family.relation,
         sizes.with_columns(
@@ -127,6 +127,7 @@ def _counted(family: Family, sizes: pl.DataFrame, op: Op) -> Shapes:
             dtype=pl.lit(op.dtype),
             element_bytes=pl.lit(bytes_),
             element_flops=pl.lit(element_flops(op.op)),
+            unit=pl.lit(unit),
         ),
     )
     numbers = rows.select(pl.selectors.numeric().cast(pl.Float64).fill_null(np.nan))
@@ -136,16 +137,16 @@ def _counted(family: Family, sizes: pl.DataFrame, op: Op) -> Shapes:
         if name not in found:
             column = sizes.get_column(name, default=None)
             found[name] = unknown if column is None else column.to_numpy()
-    return Shapes(found, np.full(sizes.height, op.op), np.full(sizes.height, bytes_))
+    same = (np.full(sizes.height, value) for value in (op.op, unit, bytes_))
+    return Shapes(found, *same)
 
 
 def work_of(family: Family, shapes: Shapes, hardware: Hardware, op: Op) -> Work:
     """The work of shapes of one op."""
     link = family.bandwidths.get(op.op)
     bandwidth = hardware[link or "dram_bytes_per_second"]
-    half = 0.5 if op.dtype == "float64" else 1.0
-    vector_peak = hardware["peak_fp32_flops_per_second"] * half
-    peak = matrix_peak(hardware, op.dtype) if family.uses_matrix_units else vector_peak
+    of_type = matrix_peak if family.uses_matrix_units else vector_peak
+    peak = of_type(hardware, op.dtype)
 
     def each(figure: float) -> Floats:
         return np.broadcast_to(figure, len(shapes))

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracedb.errors import ShardingError
-from tracedb.kernels.dtypes import DTYPES
+from tracedb.kernels.dtypes import element_bytes
 from tracedb.row_file import read_rows
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Table(NamedTuple):
     @property
     def element_size(self) -> int:
         """[B] The size of an element."""
-        return DTYPES[self.dtype][0]
+        return element_bytes(self.dtype)
 
 
 class Recorded(NamedTuple):

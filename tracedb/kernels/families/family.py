@@ -21,11 +21,13 @@ Figures = Mapping[str, Floats]
 
 @dataclass(frozen=True)
 class Shapes:
-    """Rows of one family: their sizes (NaN where unknown), ops, bytes an element."""
+    """Rows of one family: their sizes (NaN where unknown), ops, and elements."""
 
     sizes: Mapping[str, Floats]
     """What the family's relation has of each row, FLOPs and bytes included."""
     op: NDArray[np.str_]
+    unit: NDArray[np.str_]
+    """What multiplies matrices of their type (`prediction.arithmetic_unit`)."""
     element_bytes: Floats
 
     def __len__(self) -> int:
@@ -50,7 +52,8 @@ class Shapes:
     def take(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> Shapes:
         """Some of the rows."""
         sizes = {name: size[chosen] for name, size in self.sizes.items()}
-        return Shapes(sizes, self.op[chosen], self.element_bytes[chosen])
+        op, unit = self.op[chosen], self.unit[chosen]
+        return Shapes(sizes, op, unit, self.element_bytes[chosen])
 
 
 def no_features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:

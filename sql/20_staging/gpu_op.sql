@@ -81,9 +81,11 @@ gpu AS (
             name,
             '(?i)^(void )?((n|r|x|h|m|ms|one)ccl|hcom_|nvshmem|k?userbuffers_)|^cncl'
             '|^(\(anonymous namespace\)|[^<(])*'
-            '(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|deep_ep::)'
+            -- `all` is a word, not the end of one such as in `small_reduce`.
+            '((?-i:\ball|[_0-9]all|All|ALL)_?(reduce|gather|to_?all)'
+            '|reduce_?scatter|cross_device_reduce|deep_ep::|c10d::symmetric_memory::)'
         )
-        AND NOT starts_with(name, 'triton_') AS is_collective
+        AND NOT regexp_matches(name, '^triton_|\bdeep_ep::layout::') AS is_collective
     FROM event
 ),
 

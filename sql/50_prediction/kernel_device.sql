@@ -42,14 +42,17 @@ listed AS (
 
 architecture_pattern AS (
     SELECT * FROM (VALUES
-        (1, 'B200', 'sm_?100|blackwell'),
-        (2, 'H100', 'sm_?90|cutlass_90|nvjet|hopper'),
-        (3, 'A100 40GB', 'sm_?80_|cutlass_80|ampere_'),
-        (4, 'T4', 'turing_'),
-        (5, 'V100', 'volta_|cutlass_70'),
-        (6, 'P100', 'maxwell_|pascal_'),
-        (7, 'MI250', 'ISA90a|gfx90a'),
-        (8, 'MI300X', 'ISA94|gfx94|^hip|Cijk_|rocprim|ck_tile')
+        (1, 'RTX PRO 6000', 'sm_?120'),
+        (2, 'B300', 'sm_?103'),
+        (3, 'B200', 'sm_?100|blackwell'),
+        (4, 'H100', 'sm_?90|cutlass_90|nvjet|hopper'),
+        (5, 'L40S', 'sm_?89'),
+        (6, 'A100 40GB', 'sm_?80_|cutlass_80|ampere_'),
+        (7, 'T4', 'turing_|sm_?75_'),
+        (8, 'V100', 'volta_|cutlass_70|sm_?70_'),
+        (9, 'P100', 'maxwell_|pascal_'),
+        (10, 'MI250', 'ISA90a|gfx90a'),
+        (11, 'MI300X', 'ISA94|gfx94|^hip|Cijk_|rocprim|ck_tile')
     ) AS listed (rank, hardware, pattern)
 ),
 

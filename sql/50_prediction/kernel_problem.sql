@@ -115,8 +115,8 @@ ranked AS (
     SELECT
         *,
         CASE
-            WHEN regexp_matches(name, '(?i)dgrad|bwd_?data|backward_data|_bwd_') THEN 1
-            WHEN regexp_matches(name, '(?i)wgrad|wrw|bwd_?weight|backward_filter') THEN 2
+            WHEN regexp_matches(name, '(?i)wgrad|wrw|(bwd|backward|grad)_?(weight|filter)') THEN 2
+            WHEN regexp_matches(name, '(?i)dgrad|(bwd|backward)_?data|_bwd_|2d_backward') THEN 1
         END AS named,
         count(*) FILTER (is_main) OVER (
             PARTITION BY op_id ORDER BY start_ns, gpu_op_id

@@ -60,11 +60,13 @@ named AS (
         name,
         regexp_matches(
             any_name,
-            'gemm|gemv|dot_kernel|scudnn|xmma|_engine|conv([^e]|$)|fprop|dgrad|wgrad|fft'
-            || '|cutlass|Kernel2|Cijk|igemm|winograd_small|implicit|nvjet'
+            '(?i)gemm|gemv|dot_kernel|matmul|xmma|_engine|conv([^e]|$)|fprop|dgrad|wgrad|fft'
+            || '|[a-z0-9]cudnn_|cutlass|Kernel2|Cijk|winograd_small|implicit|nvjet|wvSplitK'
         ) AND NOT regexp_matches(
             -- A generated kernel's name lists what it fuses.
-            any_name, 'Offsets|^triton_(poi|red|per|for|unk|split_scan)_'
+            any_name,
+            'Offsets|gemm_pointers|ReduceSplitK|reduce_1Block'
+            || '|^triton_(poi|red|per|for|unk|split_scan)_'
         ) AS is_main,
         regexp_matches(any_name, 'tf32|s1688') AS is_tf32,
         regexp_matches(any_name, 'sgemm|scudnn') AS is_fp32,

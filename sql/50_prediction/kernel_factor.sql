@@ -7,7 +7,8 @@
 -- an op's work of similar duration (within a factor of 2) towards the op's, and a shape's
 -- towards that. Each level counts as a number of votes (4, 4, 2, 1, a third) for the next.
 -- Above the level of shapes, each shape has one vote, however often it recurs, and no ratio
--- counts as more than 12. Traces of other databases have a quarter of a vote. If a model
+-- counts as more than 12. Traces of other databases have a quarter of a vote. GPUs of
+-- different kinds in a trace learn nothing from each other. If a model
 -- and the roofline both predict a family, and the trace has at least five other shapes of
 -- it, the one that is closer there after calibration is used.
 -- One row per problem: the kernels of an op, a copy, a memset.
@@ -47,7 +48,9 @@ voted AS (
     SELECT
         *,
         true AS is_own,
-        times / sum(times) OVER (PARTITION BY trace_id, basis, octave, shape_key) AS votes
+        times / sum(times) OVER (
+            PARTITION BY trace_id, hardware, basis, octave, shape_key
+        ) AS votes
     FROM sample_group
     UNION ALL BY NAME
     SELECT
@@ -80,16 +83,16 @@ others AS (
         AS shape_said
     FROM voted
     WINDOW
-        trace AS (PARTITION BY trace_id, basis, octave <= 13),
-        own_trace AS (PARTITION BY trace_id, basis, octave <= 13, left_out_id),
-        family AS (PARTITION BY trace_id, basis, family),
-        own_family AS (PARTITION BY trace_id, basis, family, left_out_id),
-        op AS (PARTITION BY trace_id, basis, family, op),
-        own_op AS (PARTITION BY trace_id, basis, family, op, left_out_id),
-        size AS (PARTITION BY trace_id, basis, family, op, octave),
-        own_size AS (PARTITION BY trace_id, basis, family, op, octave, left_out_id),
-        shape AS (PARTITION BY trace_id, basis, octave, shape_key),
-        own_shape AS (PARTITION BY trace_id, basis, octave, shape_key, left_out_id)
+        trace AS (PARTITION BY trace_id, hardware, basis, octave <= 13),
+        own_trace AS (PARTITION BY trace_id, hardware, basis, octave <= 13, left_out_id),
+        family AS (PARTITION BY trace_id, hardware, basis, family),
+        own_family AS (PARTITION BY trace_id, hardware, basis, family, left_out_id),
+        op AS (PARTITION BY trace_id, hardware, basis, family, op),
+        own_op AS (PARTITION BY trace_id, hardware, basis, family, op, left_out_id),
+        size AS (PARTITION BY trace_id, hardware, basis, family, op, octave),
+        own_size AS (PARTITION BY trace_id, hardware, basis, family, op, octave, left_out_id),
+        shape AS (PARTITION BY trace_id, hardware, basis, octave, shape_key),
+        own_shape AS (PARTITION BY trace_id, hardware, basis, octave, shape_key, left_out_id)
 ),
 
 learnt AS (
@@ -123,19 +126,22 @@ scored AS (
         - sum(times * abs(log_ratio - of_shape)) OVER own_level AS level_off
     FROM learnt
     WINDOW
-        family AS (PARTITION BY trace_id, basis, family),
-        own_family AS (PARTITION BY trace_id, basis, family, left_out_id),
-        level AS (PARTITION BY trace_id, basis, family, learnt_from),
-        own_level AS (PARTITION BY trace_id, basis, family, learnt_from, left_out_id)
+        family AS (PARTITION BY trace_id, hardware, basis, family),
+        own_family AS (PARTITION BY trace_id, hardware, basis, family, left_out_id),
+        level AS (PARTITION BY trace_id, hardware, basis, family, learnt_from),
+        own_level AS (PARTITION BY trace_id, hardware, basis, family, learnt_from, left_out_id)
 )
 
 -- For errors distributed evenly on a logarithmic scale, four of five are below ln(5) times
--- their mean. Rounded, because floating-point sums depend on the order.
+-- their mean. Rounded, because floating-point sums depend on the order: to six digits, and
+-- small ones to six significant ones.
 SELECT
     problem_id,
     trace_id,
     serving.basis,
-    round(exp(serving.of_shape), 6),
+    round(
+        exp(serving.of_shape), 6 + greatest(-floor(serving.of_shape / ln(10)), 1)::INTEGER - 1
+    ),
     serving.learnt_from,
     round(exp(ln(5) * serving.level_off / serving.level_times), 6)
 FROM (
@@ -156,6 +162,6 @@ FROM (
             END
         ) AS serving
     FROM sample
-    INNER JOIN scored USING (trace_id, basis, octave, shape_key, left_out_id)
+    INNER JOIN scored USING (trace_id, hardware, basis, octave, shape_key, left_out_id)
     GROUP BY problem_id, sample.trace_id
 );

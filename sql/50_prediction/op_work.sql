@@ -69,10 +69,12 @@ counted AS (
             ELSE 1
         END) AS unaligned_factor,
         coalesce(bool_or(family = 'softmax' AND width > 1024), false) AS is_wide,
-        coalesce(max(TRY((read_bytes + written_bytes) / rows)) FILTER (
+        coalesce(max((read_bytes + written_bytes) / nullif(rows, 0)) FILTER (
             family = 'softmax' OR regexp_matches(op, '^(layer|rms)_norm')
         ), 0) AS row_bytes,
-        coalesce(max(TRY(read_bytes / rows * least(131_072 / width, 1))) FILTER (
+        coalesce(max(
+            read_bytes / nullif(rows, 0) * least(131_072 / nullif(width, 0), 1)
+        ) FILTER (
             regexp_full_match(op, 'a?(max|min)|arg(max|min)')
         ), 0) AS searched_bytes,
         bool_and(is_exact) AS is_exact

@@ -11,12 +11,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def changed(place: object, attributes: Mapping[str, object]) -> Iterator[None]:
-    """Replace attributes of a class or module within the block."""
-    before = {key: getattr(place, key) for key in attributes}
+    """Replace attributes of a class or module, or add them, within the block."""
+    before = {key: getattr(place, key) for key in attributes if hasattr(place, key)}
     for key, value in attributes.items():
         setattr(place, key, value)
     try:
         yield
     finally:
-        for key, value in before.items():
-            setattr(place, key, value)
+        for key in attributes:
+            if key in before:
+                setattr(place, key, before[key])
+            else:
+                delattr(place, key)

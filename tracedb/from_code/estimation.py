@@ -55,12 +55,12 @@ class Estimate:
     `gpu` is its name, and None if the step is on `cpu` alone. `unmodelled` counts GPU
     ops that no family of kernels counts, by the op that launches them; on a CPU, the
     ops whose kind was not measured. `computing_ns` is the time in ops of the CPU.
-    `source` says which step of an execution graph it is. `unsure` lists what the graph
-    does not record, a line for each node. `links` is set for ranks on several nodes.
-    `error_sources` are the three parts that contribute most to the band. `stages` has
-    the ranks of a job that do different work, such as the stages of a pipeline; then
-    `memory` is that of the rank with the highest peak, `gpu_active_ns` is how long the
-    busiest one computes, and `kernel_count` is that of all.
+    `source` says which step of an execution graph it is. `unsure` lists what is assumed
+    of values, or what the graph does not record, a line each. `links` is set for ranks
+    on several nodes. `error_sources` are the three parts that contribute most to the
+    band. `stages` has the ranks of a job that do different work, such as the stages of
+    a pipeline; then `memory` is that of the rank with the highest peak, `gpu_active_ns`
+    is how long the busiest one computes, and `kernel_count` is that of all.
     """
 
     gpu: str | None
@@ -240,7 +240,7 @@ def _on_cpu(  # noqa: PLR0913 (what `estimate` was given)
         largest_batch=largest_batch,
         unmodelled=laid.unmodelled,
         source="",
-        unsure=(),
+        unsure=recording.unsure,
         links=None,
         error_sources=largest_sources(laid.sources),
         _layout=laid,

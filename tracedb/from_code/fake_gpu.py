@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,11 @@ from torch.nn import functional
 from torch.optim import optimizer as _optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils import _foreach_utils
+from torch.utils._device import DeviceContext
 
 from tracedb.from_code import place
 from tracedb.from_code.changed import changed
+from tracedb.from_code.checks import FOUND
 from tracedb.from_code.cuda_names import (
     GRAPHS,
     TYPED,
@@ -31,7 +34,7 @@ from tracedb.from_code.cuda_names import (
 )
 from tracedb.from_code.fake_cuda import STREAMS, Nvtx, nothing, told
 from tracedb.from_code.fake_mesh import really
-from tracedb.from_code.unknown import Unknown
+from tracedb.from_code.unknown import Count, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,6 +94,7 @@ _IN_FP32 = frozenset(
 
 _PARSE: Any = torch._C._nn._parse_to  # noqa: SLF001 (it has no public name)
 """PyTorch's parser of the arguments of `to`."""
+_PADS: Any = torch._C._VariableFunctions._pad_packed_sequence  # noqa: SLF001 (it has no public name)
 _COPY = 3
 """Position of the argument `copy` of `Tensor.to`."""
 
@@ -147,7 +151,7 @@ class FakeGpu(TorchFunctionMode):
             torch.Tensor.is_cpu.__get__: lambda t, *_: not self._is_on_gpu(t),  # type: ignore[attr-defined]
             torch.Tensor.get_device: lambda t: self.device(t).index or 0,
             torch.Tensor.item: self._item,
-            torch.Tensor.__float__: self._item,
+            torch.Tensor.__float__: lambda t: float(self._item(t)),
             torch.Tensor.__bool__: lambda t: bool(self._item(t)),
             torch.Tensor.__int__: lambda t: int(self._item(t)),
             torch.Tensor.__index__: lambda t: index(self._item(t)),
@@ -166,6 +170,9 @@ class FakeGpu(TorchFunctionMode):
             functional.dropout: self.dropout,
             functional.scaled_dot_product_attention: self.attention,
         }
+        own[_PADS] = recorder.selecting.padded
+        for check, each in FOUND.items():
+            own[check] = partial(self._checked, check, each)
         self._own = own
 
     def __torch_function__(
@@ -213,15 +220,21 @@ class FakeGpu(TorchFunctionMode):
 
         In code that never names a GPU, every device does.
         """
-        if is_gpu(device):
-            self.is_asked()
+        if is_gpu(device) and place.is_asked_by_user():
+            self.is_named()
         return is_gpu(device) or not self._side.is_gpu_named
 
     def is_asked(self) -> None:
-        """Note that the code asks for a GPU: from now on, a CPU is the host."""
-        if not self._side.is_gpu_named and not place.is_torch_calling():
+        """Note that the code, not PyTorch's own, asks for a GPU."""
+        if not place.is_torch_calling():
+            self.is_named()
+
+    def is_named(self) -> None:
+        """From now on a CPU is the host, where all is that the code made before."""
+        if not self._side.is_gpu_named:
             self._side.is_gpu_named = True
             self._side.is_on_gpu = False
+            self._recorder.ledger.leave_gpu()
 
     def _is_on_gpu(self, tensor: torch.Tensor, *_: object) -> bool:
         return self._recorder.holding(tensor).is_on_gpu
@@ -234,7 +247,22 @@ class FakeGpu(TorchFunctionMode):
         known = self._recorder.known_number(tensor)
         with changed(self._recorder, {"is_number_passed_on": True}):
             torch.Tensor.item(tensor)
-        return Unknown() if known is None else known
+        if known is not None:
+            return known
+        is_number = tensor.is_floating_point() or tensor.dtype is torch.bool
+        return Unknown() if is_number else Count()
+
+    def _checked(
+        self,
+        check: Callable[..., object],
+        each: float,
+        *args: object,
+        **kwargs: object,
+    ) -> object:
+        """Check for overflow, of which there is none."""
+        result = check(*args, **kwargs)
+        self._recorder.checks.found(result, each)
+        return result
 
     def _formatted(self, tensor: torch.Tensor, form: str) -> str:
         """A number is read from the GPU; a larger tensor is printed as a fake one."""
@@ -263,6 +291,8 @@ class FakeGpu(TorchFunctionMode):
         is_copy = bool(kwargs.pop("copy", False) or any(args[_COPY:]))
         device, dtype, is_async, layout = _parsed(*args[:_COPY], **kwargs)
         on_gpu = self._is_on_gpu(tensor) if device is None else self._names(device)
+        if on_gpu and device is not None and self._is_given_on_host(tensor):
+            self._recorder.holding(tensor).is_on_gpu = False
         given: dict[str, Any] = {"dtype": dtype or tensor.dtype}
         if layout is not None:
             given["memory_format"] = layout
@@ -271,6 +301,14 @@ class FakeGpu(TorchFunctionMode):
         way = ("HtoD" if on_gpu else "DtoH") + " async" * is_async
         with self._side.placing(on_gpu=on_gpu, transfer=way):
             return tensor.to(**given, copy=True)
+
+    @staticmethod
+    def _is_given_on_host(tensor: torch.Tensor) -> bool:
+        """Whether a tensor that code moves to the GPU is a real one on the host."""
+        if isinstance(tensor, FakeTensor) or place.is_torch_calling():
+            return False
+        with torch._C.DisableTorchFunction():  # noqa: SLF001 (it has no public name)
+            return tensor.device.type == "cpu"
 
     def _backward(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
         """Stay active for recomputation in the backward pass."""
@@ -500,6 +538,18 @@ def converted_in_place(
     return module
 
 
+def _entered(gpu: FakeGpu) -> Callable[[DeviceContext], object]:
+    """An `__enter__` of default devices by which code names the GPU."""
+    enter = DeviceContext.__enter__
+
+    def entered(context: DeviceContext) -> object:
+        if is_gpu(context.device):
+            gpu.is_named()
+        return enter(context)  # type: ignore[no-untyped-call]
+
+    return entered
+
+
 @contextmanager
 def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator[None]:
     """Make PyTorch find `count` GPUs of that name within the block."""
@@ -525,6 +575,7 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
         stack.enter_context(changed(torch.cuda.nvtx, Nvtx().functions))
         accelerator = _accelerator(gpu, count)
         stack.enter_context(changed(torch.accelerator, accelerator))
+        stack.enter_context(changed(DeviceContext, {"__enter__": _entered(gpu)}))
         # PyTorch's own code calls it by this name.
         there = {"_get_accelerator": accelerator["current_accelerator"]}
         stack.enter_context(changed(torch._C, there))  # noqa: SLF001

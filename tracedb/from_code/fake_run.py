@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.modules import module as modules
 from torch.optim import Optimizer, optimizer
@@ -26,6 +27,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from tracedb.errors import EstimateError, TracedbError
 from tracedb.from_code import fake_cuda, place
+from tracedb.from_code.changed import changed
 from tracedb.from_code.clock import DEFAULT_STREAM
 from tracedb.from_code.fake_cpu import FakeCpu, absent
 from tracedb.from_code.fake_gpu import FakeGpu, present
@@ -38,6 +40,7 @@ from tracedb.from_code.ops import MODULE, Dispatched
 from tracedb.from_code.recorder import Recorder, tensors_of
 from tracedb.from_code.saving import saving
 from tracedb.from_code.sparse import dense_parts
+from tracedb.from_code.unknown import telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -60,12 +63,16 @@ class FakeStep:
     block: int = CUDA_BLOCK
     """[B] Allocations are rounded up to multiples of this."""
     assumed: tuple[str, ...] = ()
-    """Assumptions about sparse gradients, one line each."""
+    """Assumptions about values, one line each."""
 
     @cached_property
     def memory(self) -> Memory:
         """The step's peak memory, in blocks of the device's allocator."""
         return peak(self.held, self.names, block=self.block)
+
+
+_KNOWN = 4_096
+"""Tensors of so many of Python's own numbers keep them."""
 
 
 class _Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
@@ -95,9 +102,11 @@ class FakeRun:
             # Copying a fake tensor asks for its address, which is never used.
             stack.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeT")
+            stack.enter_context(changed(fake_tensor, {"CONSTANT_NUMEL_LIMIT": _KNOWN}))
             stack.enter_context(self._fake)
             stack.enter_context(_quiet())
             stack.enter_context(self._present())
+            stack.enter_context(telling(self._recorder.assumptions))
             stack.enter_context(of_unknown())
             stack.enter_context(loading(self._recorder))
             stack.enter_context(saving(self._recorder))
@@ -156,7 +165,7 @@ class FakeRun:
             torch.backends.cuda.matmul.allow_tf32,
             torch.backends.cudnn.allow_tf32,
             CUDA_BLOCK if self._name else 1,
-            tuple(self._recorder.sparse.assumed),
+            tuple(self._recorder.assumptions.lines),
         )
 
     def _once(self, call: Callable[[], object]) -> None:
@@ -304,6 +313,11 @@ class _Observer:
             if not all(isinstance(p, FakeTensor) for p in _optimized(chosen)):
                 state = {p: dict(kept) for p, kept in chosen.state.items()}
                 self._states.append((chosen, state))
+        if isinstance(chosen, torch.optim.LBFGS):
+            self._recorder.assumptions.tell(
+                f"{place.of_caller()}: LBFGS is assumed to run all its iterations, "
+                "each with one evaluation"
+            )
         self._keep_counters(chosen)
         self.mark_gradients()
         self._recorder.now.phase = "optimizer"

@@ -71,7 +71,7 @@ class JobRecording:
 
     @property
     def unsure(self) -> tuple[str, ...]:
-        """Assumptions about sparse gradients, one line each."""
+        """Assumptions about values, one line each."""
         return tuple(dict.fromkeys(a for rank in self.ranks for a in rank.fake.assumed))
 
     @property

@@ -60,6 +60,13 @@ _MERGES = ("merge_sort_partition", "merge_sort_merge")
 _TILE = 2048
 """Numbers of 8 bytes that are sorted at once, before they are merged (CUB)."""
 _COUNT_BYTES = 8
+_SIZED_BY_VALUES = frozenset(
+    (
+        *("nonzero", "masked_select", "bincount"),
+        *("_unique2", "unique_consecutive", "unique_dim"),
+    )
+)
+"""Ops whose values say how large their results are."""
 _LOOKED_UP = "indexSelectLargeIndex"
 _NUMBER = re.compile(r"-?\d+")
 _COPIED = re.compile(r"_to_copy|clone|contiguous|copy")
@@ -148,7 +155,8 @@ class LaunchTable:
             return _NOTHING
         if not any(result.elements for result in op.results or op.tensors):
             return _NOTHING
-        return self._counted(bare, op) or self._kernels(bare, op)
+        found = self._counted(bare, op) or self._kernels(bare, op)
+        return _sized(found) if bare in _SIZED_BY_VALUES else found
 
     def _counted(self, bare: str, op: Dispatched) -> Launching | None:
         """What an op launches that is counted as another one, if it is."""
@@ -276,6 +284,12 @@ def _collective(op: Dispatched, message: Message) -> Launching:
         if kind in called and op.tensors:
             return Launching((Work("collective", f"ncclDevKernel_{name}"),))
     return _NOTHING
+
+
+def _sized(found: Launching) -> Launching:
+    """The same, where the host waits for the size of the result."""
+    size = _copy("DtoH", _COUNT_BYTES, is_waited=True)
+    return replace(found, work=(*found.work, size))
 
 
 def _copy(way: str, size: int, *, is_waited: bool) -> Work:

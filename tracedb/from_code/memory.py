@@ -24,6 +24,8 @@ A `bucket` holds gradients that ranks reduce together; `other` is temporary memo
 the backward pass or the optimizer.
 """
 
+CALLER = "the caller"
+"""What made storages that existed before the run."""
 CUDA_BLOCK = 512
 """[B] PyTorch's caching allocator rounds sizes up to a multiple of this."""
 
@@ -84,6 +86,12 @@ class Ledger:
         self._known[number] = (weakref.ref(storage, left), holding)
         self.held.append(holding)
         return holding
+
+    def leave_gpu(self) -> None:
+        """Place on the host what was made so far; the caller's tensors stay."""
+        for holding in self.held:
+            if holding.made_by != CALLER:
+                holding.is_on_gpu = False
 
     def resize(self, storage: torch.UntypedStorage, size: int) -> None:
         """Change the size of a known storage."""

@@ -9,6 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from tracedb.from_code.changed import changed
+from tracedb.from_code.fake_mesh import is_real
 from tracedb.from_code.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ def of_unknown() -> Iterator[None]:
     }
     with ExitStack() as stack:
         stack.enter_context(changed(math, functions))
+        # LBFGS compares what its `float()` returns.
+        stack.enter_context(
+            changed(sys.modules["torch.optim.lbfgs"], {"float": Unknown})
+        )
         numpy = sys.modules.get("numpy")
         if numpy is not None:
             checks = {name: _passing(getattr(numpy, name)) for name in _CHECKS}
@@ -41,11 +46,18 @@ def _passing(function: Any) -> Callable[..., object]:  # noqa: ANN401 (NumPy's a
 
     @wraps(function)
     def called(*args: Any, **more: Any) -> object:  # noqa: ANN401
-        if not any(type(one) is Unknown for one in args):
-            return function(*args, **more)
-        if known is not None:
+        is_unknown = any(isinstance(one, Unknown) for one in args)
+        # In a step, NaN is what `float()` makes of an unknown number.
+        is_checked = is_unknown or (not is_real() and any(map(_is_nan, args)))
+        if known is not None and is_checked:
             return known
+        if not is_unknown:
+            return function(*args, **more)
         result = function(*args, **more)
         return Unknown() if isinstance(result, float) else result
 
     return called
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and value != value  # noqa: PLR0124

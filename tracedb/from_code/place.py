@@ -6,12 +6,19 @@ import sys
 import traceback
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _OURS = str(Path(__file__).parent)
 _WRAPPERS = tuple(
     f"{Path('site-packages', 'torch', n)}" for n in ("_dynamo", "_compile")
 )
 """Code of PyTorch that only passes calls on."""
+_MODULES = f"{Path('site-packages', 'torch', 'nn', 'modules')}"
+_ASKING = frozenset(("__init__", "cuda", "to", "to_empty"))
+"""Methods of modules by which code names a device."""
 _LIBRARIES = (f"{Path('site-packages')}", "<frozen", "lib/python")
 
 
@@ -26,11 +33,17 @@ def _passes_on(file: str) -> bool:
     return file.startswith(_OURS) or any(name in file for name in _WRAPPERS)
 
 
-def of_caller() -> str:
-    """The innermost line of the user's code that is being executed: `train.py:12`."""
+def frame_of_caller() -> FrameType:
+    """The innermost frame of the user's code that is being executed."""
     frame = sys._getframe(1)  # noqa: SLF001 (what `inspect` itself uses, without files)
     while frame.f_back is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
+    return frame
+
+
+def of_caller() -> str:
+    """The innermost line of the user's code that is being executed: `train.py:12`."""
+    frame = frame_of_caller()
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
@@ -46,6 +59,21 @@ def of_error(error: BaseException) -> str:
     return lines[-1] if lines else "the step"
 
 
+def is_asked_by_user() -> bool:
+    """Whether a device that PyTorch is given comes from the user's code.
+
+    Modules pass on what they are given (`model.cuda()`, `nn.Linear(8, 8, device=...)`).
+    """
+    frame = torch_frame()
+    if frame is None:
+        return True
+    asked = frame
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        asked, frame = frame, frame.f_back
+    file = asked.f_code.co_filename
+    return _MODULES in file and asked.f_code.co_name in _ASKING
+
+
 def is_torch_calling() -> bool:
     """Whether the caller outside this package is PyTorch's own code."""
     return bool(of_torch())
@@ -53,8 +81,14 @@ def is_torch_calling() -> bool:
 
 def of_torch() -> str:
     """The file of PyTorch's own code that calls this package; empty for others."""
+    frame = torch_frame()
+    return "" if frame is None else frame.f_code.co_filename
+
+
+def torch_frame() -> FrameType | None:
+    """The frame of PyTorch's own code that calls this package; None for others."""
     frame = sys._getframe(1)  # noqa: SLF001
     while frame.f_back is not None and _passes_on(frame.f_code.co_filename):
         frame = frame.f_back
     file = frame.f_code.co_filename
-    return file if f"{Path('site-packages', 'torch')}" in file else ""
+    return frame if f"{Path('site-packages', 'torch')}" in file else None

@@ -17,11 +17,13 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from tracedb.from_code import collectives, composed, fake_cuda, place, synchronized
+from tracedb.from_code.checks import Checks, known_value
 from tracedb.from_code.collectives import Message
-from tracedb.from_code.memory import Holding, Ledger
+from tracedb.from_code.memory import CALLER, Holding, Ledger
 from tracedb.from_code.ops import MARK, Argument, Dispatched, Ordering, Shape
+from tracedb.from_code.selecting import Selecting
 from tracedb.from_code.sparse import Sparse, dense_parts
-from tracedb.from_code.unknown import refuse
+from tracedb.from_code.unknown import Assumptions, Unknown, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,6 +35,8 @@ _BAGS = (
     torch.ops.aten._embedding_bag.default,  # noqa: SLF001 (it has no public name)
     torch.ops.aten._embedding_bag_forward_only.default,  # noqa: SLF001
 )
+_ARE_EQUAL = (torch.ops.aten.allclose.default, torch.ops.aten.equal.default)
+_SELECT = torch.ops.aten.select.int
 _FUNCTORCH: Any = torch._C._functorch  # noqa: SLF001 (it has no public name)
 _DEVICE, _META = torch.ops.prim.device.default, torch.device("meta")
 
@@ -140,6 +144,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.side = Side()
         self.now = Now()
         self.ops: dict[int, Dispatched] = {}
+        self.assumptions = Assumptions()
+        self.checks = Checks()
+        self.selecting = Selecting(self)
         self.sparse = Sparse(self)
         self.has_gpu = has_gpu
         self.is_running = False
@@ -187,6 +194,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             with _RecordFunctionFast(f"{MARK}{number}"), _unrecorded():
                 result = self._run(func, args, kwargs)
             self._note(number, func, (args, kwargs), result, given)
+            self.checks.follow(func, args, tensors, result)
         return result
 
     def _apart(
@@ -199,6 +207,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.namespace in composed.NAMESPACES:
             found = composed.parts(func, self)
             return None if found is None else self.recorded(found)
+        found = self.selecting.parts(func, args)
+        if found is not None:
+            return self.recorded(found)
         return self.sparse.parts(func, args, tensors)
 
     def recorded(self, apart: Callable[..., object]) -> Callable[..., object]:
@@ -358,26 +369,45 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if sized is not None:
             return sized(*args)
         try:
-            result = func(*args, **kwargs)
+            result: Any = func(*args, **kwargs)
+            if func is _SELECT and not isinstance(args[0], FakeTensor):
+                # Recurrent layers ask for the first size of a packed batch.
+                with _disable_current_modes():
+                    result.constant = func(*args, **kwargs)
             return self._bags(args, result) if func in _BAGS else result
         except (DataDependentOutputException, DynamicOutputShapeException):
             if synchronized.takes_all(func):
                 return torch.clone(*tensors_of(args[:1]))
+            if func in _ARE_EQUAL:
+                return bool(Unknown())
+            made = self.selecting.result(func, args, kwargs)
+            if made is not NotImplemented:
+                return made
             refuse(f"{func}".removesuffix(".default"))
 
     def known_number(self, tensor: torch.Tensor) -> float | None:
-        """The number in a tensor: known if the tensor is real, or made from one."""
+        """The number in a tensor: known if it is real, made from one, or a check."""
         with _unrecorded():
             return self._known_number(tensor)
 
     def _known_number(self, tensor: torch.Tensor) -> float | None:
-        real = tensor.constant if isinstance(tensor, FakeTensor) else tensor
-        if real is None or self.now.phase == "optimizer":
+        each = known_value(tensor)
+        if each is not None:
+            return each
+        if self.now.phase == "optimizer":
             # An optimizer counts its steps: all of them are to be alike.
             return None
-        with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001
-            found: float = real.item()
+        found: float | None = self.known_values(tensor)
         return found
+
+    @staticmethod
+    def known_values(tensor: torch.Tensor) -> Any:  # noqa: ANN401 (numbers, or one)
+        """The values of a tensor that is real, or was made from Python's numbers."""
+        real = tensor.constant if isinstance(tensor, FakeTensor) else tensor
+        if real is None:
+            return None
+        with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001
+            return real.tolist()
 
     def _number(self, tensor: torch.Tensor) -> float:
         """The number that PyTorch's own code reads; 0 if unknown."""
@@ -421,7 +451,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if known is not None:
             return known
         there = Holding(
-            storage.nbytes(), 0, True, "the caller", "", "setup",  # noqa: FBT003
+            storage.nbytes(), 0, True, CALLER, "", "setup",  # noqa: FBT003
             tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."),
         )  # fmt: skip
         return self.ledger.add(storage, there)

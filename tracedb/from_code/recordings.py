@@ -63,7 +63,7 @@ class Recording:
 
     @property
     def unsure(self) -> tuple[str, ...]:
-        """Assumptions: other ranks of sends and receives, rows of sparse gradients."""
+        """Assumptions: other ranks of sends and receives, and values."""
         calls = {
             (op.line, op.called.kind): None
             for op in self.fake.ops.values()

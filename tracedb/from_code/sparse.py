@@ -9,7 +9,7 @@ have distinct ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import expm1, log1p
 from typing import TYPE_CHECKING, Any
@@ -103,13 +103,9 @@ def distinct(lookups: int, rows: int) -> int:
 
 @dataclass(frozen=True)
 class Sparse:
-    """Executes ops on sparse tensors, by ops that are recorded.
-
-    `assumed` says how many rows are assumed to be distinct, a line for each size.
-    """
+    """Executes ops on sparse tensors, by ops that are recorded."""
 
     recorder: Recorder
-    assumed: dict[str, None] = field(default_factory=dict)
 
     def parts(
         self,
@@ -148,13 +144,13 @@ class Sparse:
         return made
 
     def coalesced(self, count: int, rows: int) -> int:
-        """How many of so many rows are distinct; it is noted as an assumption."""
+        """How many of so many rows are distinct; the answer tells it."""
         found = distinct(count, rows)
         line = (
             f"{found:,} of the {count:,} rows of a sparse gradient are distinct, of "
             f"{rows:,}: random lookups are assumed"
         )
-        self.assumed[line] = None
+        self.recorder.assumptions.tell(line)
         return found
 
 

@@ -55,11 +55,11 @@ class Exchange(torch.autograd.Function):
 class Tables(nn.Module):
     """A rank's own table, then linear layers over what all ranks looked up."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
         """Create the table and the layers."""
         super().__init__()
-        self.table = nn.EmbeddingBag(500, WIDTH, mode="sum")
-        self.top = DistributedDataParallel(nn.Linear(WIDTH, WIDTH))
+        self.table = nn.EmbeddingBag(500, WIDTH, mode="sum", device=device)
+        self.top = DistributedDataParallel(nn.Linear(WIDTH, WIDTH, device=device))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Look up the rows of all ranks' examples."""
@@ -72,7 +72,7 @@ class Tables(nn.Module):
 def made(kind: str, device: str) -> nn.Module:
     """A model sharded in one of the supported ways."""
     if kind == "tables":
-        return Tables().to(device)
+        return Tables(device)
     layers = [
         nn.Sequential(nn.Linear(WIDTH, 512), nn.ReLU(), nn.Linear(512, WIDTH))
         for _ in range(3)

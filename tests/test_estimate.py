@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import tracedb
 from tracedb.cli.main import tracedb as command
+from tracedb.from_code.cpu import workspace
 from tracedb.from_code.fake_run import FakeRun, FakeStep
 from tracedb.from_code.launches import LaunchTable
 from tracedb.from_code.ops import Argument, Dispatched, Shape
@@ -144,6 +146,62 @@ def exported(profiler: profile) -> list[dict[str, Any]]:
         profiler.export_chrome_trace(str(file))
         events = json.loads(file.read_text())["traceEvents"]
     return sorted((e for e in events if "ts" in e), key=lambda e: e["ts"])
+
+
+def convolutions(
+    *layers: nn.Module, given: tuple[int, ...], is_half: bool = False
+) -> Make:
+    """A training step of convolutions and what is between them."""
+
+    def make(batch: int) -> Callable[[], None]:
+        model = copy.deepcopy(nn.Sequential(*layers))
+
+        def error() -> torch.Tensor:
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_half):
+                found: torch.Tensor = model(torch.randn(batch, *given))
+            return found.float().square().mean()
+
+        return trained(model, error)
+
+    return make
+
+
+SMALL = (nn.Conv2d(3, 16, 3, 1, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU())
+CONVOLUTIONAL = {
+    "plain": convolutions(*SMALL, given=(3, 32, 32)),
+    "bfloat16": convolutions(*SMALL, given=(3, 32, 32), is_half=True),
+    "transposed": convolutions(
+        nn.ConvTranspose2d(16, 32, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(32, 3, 2, 2),
+        given=(16, 8, 8),
+    ),
+    "depthwise": convolutions(
+        nn.Conv2d(3, 16, 3, 2, 1), nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.ReLU6(),
+        nn.Conv2d(16, 32, 1), nn.ReLU6(),
+        given=(3, 64, 64),
+    ),
+    "of three dimensions": convolutions(
+        nn.Conv3d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv3d(8, 16, 3, 2, 1),
+        given=(3, 8, 16, 16),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CONVOLUTIONAL)
+def test_peaks_of_convolutions_match_the_allocator(kind: str) -> None:
+    """Copies in layouts that oneDNN prefers are part of the peak: within 2 %."""
+    make = CONVOLUTIONAL[kind]
+    real = measured_peak(make, 32)
+    found = fake(make, 32, gpu=None)
+    assert found.memory.peak_bytes == pytest.approx(real, rel=0.02)
+
+
+def test_workspace_of_many_examples_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If only a few examples of a convolution run, its workspace is within 5 %."""
+    make = CONVOLUTIONAL["plain"]
+    real = fake(make, 64, gpu=None).memory.peak_bytes
+    monkeypatch.setattr(workspace, "_MOST_BYTES", 1_000_000)
+    found = fake(make, 64, gpu=None).memory.peak_bytes
+    assert found == pytest.approx(real, rel=0.05)
 
 
 @pytest.mark.parametrize("make", [perceptron, recommender, attention])

@@ -29,6 +29,7 @@ from tracedb.errors import EstimateError, TracedbError
 from tracedb.from_code import fake_cuda, place
 from tracedb.from_code.changed import changed
 from tracedb.from_code.clock import DEFAULT_STREAM
+from tracedb.from_code.cpu import workspace
 from tracedb.from_code.fake_cpu import FakeCpu, absent
 from tracedb.from_code.fake_gpu import FakeGpu, present
 from tracedb.from_code.fake_ranks import FakeRanks
@@ -157,10 +158,18 @@ class FakeRun:
             events = self._profiled(call)
         ops = {n: op for n, op in self._recorder.ops.items() if n > begin}
         _number_streams(ops.values())
+        convolutions = {
+            number: call
+            for number, call in self._recorder.convolutions.items()
+            if number > begin
+        }
         return FakeStep(
             events,
             ops,
-            self._recorder.ledger.since(begin),
+            [
+                *self._recorder.ledger.since(begin),
+                *workspace.holdings(convolutions, begin),
+            ],
             {number - begin: op.name for number, op in ops.items()},
             torch.backends.cuda.matmul.allow_tf32,
             torch.backends.cudnn.allow_tf32,

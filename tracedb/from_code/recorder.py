@@ -19,6 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from tracedb.from_code import collectives, composed, fake_cuda, place, synchronized
 from tracedb.from_code.checks import Checks, known_value
 from tracedb.from_code.collectives import Message
+from tracedb.from_code.cpu.workspace import Call as Convolution
+from tracedb.from_code.cpu.workspace import call as convolution
 from tracedb.from_code.memory import CALLER, Holding, Ledger
 from tracedb.from_code.ops import MARK, Argument, Dispatched, Ordering, Shape
 from tracedb.from_code.selecting import Selecting
@@ -145,6 +147,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now = Now()
         self.ops: dict[int, Dispatched] = {}
         self.assumptions = Assumptions()
+        self.convolutions: dict[int, Convolution] = {}
+        """Calls on a CPU, by the number of the op."""
         self.checks = Checks()
         self.selecting = Selecting(self)
         self.sparse = Sparse(self)
@@ -491,6 +495,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             awaits=self._awaits(func, holdings),
             stream=fake_cuda.current(),
         )
+        called = None if self.has_gpu else convolution(func, args)
+        if called is not None:
+            self.convolutions[number] = called
         for tensor in tensors_of(result):
             self._enter(tensor, schema.name, number, is_on_gpu=is_on_gpu)
 

@@ -1,0 +1,172 @@
+"""The memory that a CPU's convolutions need beside their results.
+
+oneDNN copies inputs, weights and results to layouts of its own, which depend on the CPU
+and the shape. So each convolution runs for real. If its examples are many, few of them
+run, twice, and the sizes of what it allocates in turn are lines through these.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from tracedb.from_code.memory import Holding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_ATEN: Any = torch.ops.aten
+_BATCHED: dict[Any, int] = {
+    _ATEN.convolution.default: 1,
+    _ATEN.convolution_backward.default: 2,
+}
+"""How many of the first arguments have the batch as their first dimension."""
+_MOST_BYTES = 16_000_000
+"""[B] Inputs of this size run with all examples."""
+_FEWEST = 4
+"""Fewer examples may be computed by other code."""
+_RANGE = "tracedb workspace "
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """The size and the layout of a tensor."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+    def made(self, batch: int | None) -> torch.Tensor:
+        """A real one, with another batch size if one is given."""
+        shape = self.shape if batch is None else (batch, *self.shape[1:])
+        return torch.empty_strided(shape, self.strides, dtype=self.dtype).zero_()
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a convolution."""
+
+    func: Any
+    arguments: tuple[object, ...]
+
+    @property
+    def batch(self) -> int:
+        """Its number of examples."""
+        given = self.arguments[0]
+        return given.shape[0] if isinstance(given, _Tensor) else 1
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The batch sizes with which it runs."""
+        given = self.arguments[: _BATCHED[self.func]]
+        example = sum(
+            prod(one.shape[1:]) * one.dtype.itemsize
+            for one in given
+            if isinstance(one, _Tensor)
+        )
+        most = max(_MOST_BYTES // max(example, 1), _FEWEST)
+        return (most // 2, most) if most < self.batch else (self.batch, self.batch)
+
+    def run(self, batch: int) -> object:
+        """Run it with so many examples."""
+        batched = _BATCHED[self.func]
+        given = [
+            one.made(batch if place < batched else None)
+            if isinstance(one, _Tensor)
+            else one
+            for place, one in enumerate(self.arguments)
+        ]
+        with record_function(f"{_RANGE}"):
+            return self.func(*given)
+
+
+def call(func: Any, args: Sequence[object]) -> Call | None:  # noqa: ANN401 (an overload)
+    """The call of an op, if it is a convolution."""
+    if func not in _BATCHED:
+        return None
+    return Call(func, tuple(map(_argument, args)))
+
+
+def _argument(value: object) -> object:
+    if isinstance(value, torch.Tensor):
+        return _Tensor(tuple(value.shape), value.stride(), value.dtype)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def holdings(calls: Mapping[int, Call], begin: int) -> Iterator[Holding]:
+    """The workspace of each call, by the number of its op; times are from `begin`."""
+    kinds = list(dict.fromkeys(calls.values()))
+    changes = dict(zip(kinds, _measured(kinds), strict=True))
+    for number, one in calls.items():
+        name = one.func._schema.name  # noqa: SLF001 (it has no public name)
+        size = _beside_results(changes[one], one.sizes, one.batch)
+        at = number - begin
+        yield Holding(
+            size, at, True, name, "", "workspace", (size,), "byte",  # noqa: FBT003
+            kind="other", name=f"workspace of {name}", end=at,
+        )  # fmt: skip
+
+
+_Changes = list[list[int]]
+"""For each of two batch sizes, the changes of the memory in bytes."""
+
+
+def _measured(calls: Sequence[Call]) -> list[_Changes]:
+    """What each call allocates and frees, with each of its batch sizes."""
+    if not calls:
+        return []
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        for one in calls:
+            for batch in one.sizes:
+                one.run(batch)
+    with TemporaryDirectory(prefix="tracedb-") as folder:
+        file = Path(folder, "trace.json")
+        profiler.export_chrome_trace(str(file))
+        events = json.loads(file.read_text())["traceEvents"]
+    ranges = sorted(
+        (e["ts"], e["ts"] + e["dur"])
+        for e in events
+        if e["name"] == _RANGE and e.get("cat") == "user_annotation"
+    )
+    changes = [
+        (e["ts"], int(e["args"]["Bytes"])) for e in events if e["name"] == "[memory]"
+    ]
+    changes.sort(key=lambda change: change[0])
+    found = [
+        [size for at, size in changes if first <= at <= last] for first, last in ranges
+    ]
+    return [[*pair] for pair in zip(found[::2], found[1::2], strict=True)]
+
+
+def _beside_results(changes: _Changes, sizes: tuple[int, int], batch: int) -> int:
+    """[B] The most memory that is held at once, without what is kept.
+
+    >>> _beside_results([[20, 9, -9], [40, 9, -9]], (2, 4), 8)
+    9
+    >>> _beside_results([[20, -20, 9], [40, -40, 9]], (2, 4), 8)
+    71
+    """
+    few, more = changes
+    if sizes[1] == batch:
+        return _peak(more)
+    if len(few) != len(more):
+        return _peak(more) * batch // sizes[1]
+    steps = (batch - sizes[0]) / (sizes[1] - sizes[0])
+    return _peak([round(a + (b - a) * steps) for a, b in zip(few, more, strict=True)])
+
+
+def _peak(changes: Sequence[int]) -> int:
+    """[B] The most that is held at once, without what is kept in the end.
+
+    >>> _peak([100, 50, -50, 20, -100]), _peak([])
+    (130, 0)
+    """
+    return max(accumulate(changes), default=0) - sum(changes)

@@ -48,9 +48,9 @@ _LEAST_SHARE_OF_DUCKDB = 0.9
 # text. If that is not enough, everything starts again with all of the memory.
 _LEAST_TO_LOAD = 400 << 20
 _TO_SORT = 150 << 20
-_SHARE_TO_LOAD = 0.5
-_LEAST_TO_COMPUTE = 1 << 30
-_SHARE_TO_COMPUTE = 0.75
+_SHARE_TO_LOAD = 0.35
+_LEAST_TO_COMPUTE = 560 << 20
+_SHARE_TO_COMPUTE = 0.4
 _ANY_OPERATION = "SELECT true FROM staging.operation LIMIT 1"
 # Typical compression ratio of a trace.
 _COMPRESSION = 15

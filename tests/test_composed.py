@@ -184,6 +184,7 @@ PROGRAMS: dict[str, Kind] = {
         [3],
         {"streams", "compiled"},
     ),
+    "waits told by their delay": ([outside], [41, 135], {"streams", "compiled"}),
     "two threads": ([autograd], [1], {"streams", "threads"}),
     "graphs": ([graphs], [1], {"streams", "graphs"}),
     "fast graphs": ([fast_graphs], [1, 2], {"graphs", "gaps"}),
@@ -209,6 +210,7 @@ def test_random_scenarios_are_predicted_to_the_nanosecond(
     carried_out = {name for _, _, name in predicted.times}
     assert len(carried_out) > COUNT / 2
     for one in cases:
+        assert_foretold(one, "baseline", predicted, one.known, one.delays)
         for name in carried_out & scenarios.keys():
             of = scenarios[name]
             assert_foretold(one, name, predicted, *of.change(one.known, one.delays))

@@ -100,7 +100,8 @@ ended_before AS (
         candidate.*,
         max(gpu_op_end_ns) OVER (PARTITION BY call_id, meant) AS last_end_ns,
         last_end_ns > start_ns AS was_running,
-        coalesce(graph.is_typical(end_ns - last_end_ns, median_ns), false) AS fits
+        coalesce(graph.is_typical(end_ns - last_end_ns, median_ns), false) AS fits,
+        abs(end_ns - last_end_ns - median_ns) AS off_ns
     FROM candidate
     INNER JOIN graph.typical_return AS typical
         ON
@@ -127,7 +128,7 @@ SELECT
 FROM (
     SELECT *
     FROM ended_before
-    -- For unrecorded waits: what explains the end of the call, otherwise what delayed a
+    -- For unrecorded waits: what explains the end of the call best, otherwise what delayed a
     -- long call last, otherwise the thread's last stream.
     QUALIFY
         target = 'copy'
@@ -142,6 +143,7 @@ FROM (
                     WHEN is_own THEN 4
                     ELSE 5
                 END,
+                CASE WHEN fits THEN off_ns END,
                 last_end_ns DESC,
                 meant
         ) = 1

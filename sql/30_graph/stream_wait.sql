@@ -116,8 +116,8 @@ inferred AS (
     WHERE
         -- Waits follow the order of starts, so none can wait for itself.
         awaited.start_ns < late.start_ns
-        -- It must explain what launch and stream do not.
-        AND awaited.end_ns > late.start_ns - late.excess_ns
+        -- It must explain what launch and stream do not, with the wait's own delay.
+        AND (awaited.end_ns > late.start_ns - late.excess_ns OR is_typical)
 )
 
 SELECT * EXCLUDE (is_typical)

@@ -337,7 +337,11 @@ def no_work(kind: str, at: Where) -> Part:
             return (action,)
         if isinstance(action, Copy) and action.blocking:
             return (action,)
-        return (OtherCall(action.call, delays.launch_call_ns),)
+        call = OtherCall(action.call, delays.launch_call_ns)
+        around = action.around if isinstance(action, Launch) else None
+        if around is None:
+            return (call,)
+        return (Gap(around.before_ns), call, Gap(around.after_ns))
 
     edit: Edit = {"target": "gpu", "type": kind} | at.fields | {"action": "remove"}
     if kind == "memcpy" and "name" not in edit:

@@ -22,6 +22,7 @@ from tracedb.scenario import check_matches
 from tracedb.simulation import beside as simulated_beside
 from tracedb.synthetic import (
     Annotation,
+    Around,
     Collective,
     Copy,
     Delays,
@@ -44,7 +45,7 @@ from tracedb.synthetic import (
     step,
 )
 from tracedb.synthetic.execution import START_NS
-from tracedb.synthetic.program import DATA_PREFIX, Action
+from tracedb.synthetic.program import DATA_PREFIX, Action, seeded
 from tracedb.synthetic.random_program import STREAMS
 
 UNIT_NS = 20
@@ -89,6 +90,27 @@ def one_thread(seed: int, *, recorded: bool) -> Case:
     changed = rounded(Program((Rank((main,), devices),)), delays)
     kind = "recorded" if recorded else "told by time"
     return case(f"{kind} {seed}", changed, delays, recorded=recorded)
+
+
+def nested(seed: int, *, recorded: bool) -> Case:
+    """One thread, some of whose launches are nested in other calls."""
+    case_of = one_thread(seed, recorded=recorded)
+    random = seeded("nested", seed)
+
+    def change_one(action: Action) -> Action:
+        if not isinstance(action, Launch) or random.random() < 1 / 2:
+            return action
+        around = Around(
+            UNIT_NS * random.randint(0, 150),
+            UNIT_NS * random.randint(0, 150),
+            random.choice(("cudaLaunchKernel", "cudaLaunchKernelExC")),
+            shares_correlation=random.random() < 1 / 2,
+        )
+        return replace(action, call="cuLaunchKernel", around=around)
+
+    changed = change.each_action(case_of.program, change_one)
+    name = f"nested {case_of.name}"
+    return case(name, changed, case_of.delays, recorded=recorded)
 
 
 def rounded(program: Program, delays: Delays) -> Program:

@@ -77,7 +77,8 @@ class _Shown:
                 [
                     event
                     for event in self.truth.host_events
-                    if event.thread == tid and event.kind not in {"op", "annotation"}
+                    if event.thread == tid
+                    and event.kind not in {"op", "annotation", "nested"}
                 ]
             )
             yield Thread(thread.name, tuple(self._body(thread.body, calls)))

@@ -16,7 +16,15 @@ from typing import Any
 
 import composed
 import pytest
-from executed import Case, Predicted, assert_foretold, one_thread, predict, warm_up
+from executed import (
+    Case,
+    Predicted,
+    assert_foretold,
+    nested,
+    one_thread,
+    predict,
+    warm_up,
+)
 from support import rows
 from test_waits import Recording
 
@@ -147,8 +155,9 @@ JOINED = """
 def cases() -> list[Case]:
     """Programs of a thread and 1 to 4 streams; half of them record synchronization."""
     return [
-        one_thread(seed, recorded=recorded)
-        for seed in range(11)
+        make(seed, recorded=recorded)
+        for make, count in ((one_thread, 11), (nested, 4))
+        for seed in range(count)
         for recorded in (True, False)
     ]
 

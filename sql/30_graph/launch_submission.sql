@@ -17,27 +17,33 @@ CREATE TABLE graph.launch_submission (
     trace_id,
     -- [ns] From the start of the call until its work was submitted.
     submit_ns,
-    -- [1] That as a share of the call, or of its part before it blocks.
+    -- [1] That as a share of the call, or of its part before it blocks; if nested, of the
+    -- outer call.
     submit_share
 ) AS
 WITH
 -- The first work of each launch, from the start and from the end of its call, which for a
--- call that blocks is where it starts to wait.
+-- call that blocks is where it starts to wait, and for a nested one that of the inner call.
 call AS (
     SELECT
         call_id,
-        call.run_id,
-        call.trace_id,
+        work.run_id,
+        work.trace_id,
         work.kind,
-        call.wait_start_ns - launch_start_ns AS call_ns,
+        CASE
+            WHEN nested.call_id IS NULL THEN call.wait_start_ns
+            ELSE least(launch_end_ns, call.wait_start_ns)
+        END - launch_start_ns AS call_ns,
+        coalesce(outer_end_ns - launch_start_ns, call_ns) AS whole_ns,
         work.start_ns - launch_start_ns AS started_ns,
         started_ns - call_ns AS after_ns,
         CASE WHEN work.kind = 'memcpy' THEN work.end_ns - work.start_ns ELSE 0 END AS copy_ns,
         previous_end_ns - launch_start_ns AS freed_ns,
         coalesce(freed_ns <= 0, true) AS is_idle
-    FROM graph.host_call AS call
-    INNER JOIN graph.stream_position AS work USING (call_id)
-    WHERE call.kind = 'launch'
+    FROM graph.stream_position AS work
+    LEFT JOIN graph.host_call AS call USING (call_id)
+    LEFT JOIN graph.nested_launch AS nested USING (call_id)
+    WHERE call.kind = 'launch' OR nested.call_id IS NOT NULL
     QUALIFY row_number() OVER (
         PARTITION BY call_id ORDER BY work.start_ns, work.gpu_op_id
     ) = 1
@@ -101,7 +107,7 @@ SELECT
             THEN greatest(started_ns - coalesce(latency_ns, 0), 0)
         ELSE 0
     END AS submitted_ns,
-    CASE WHEN call_ns > 0 THEN submitted_ns / call_ns ELSE 1 END
+    CASE WHEN whole_ns > 0 THEN submitted_ns / whole_ns ELSE 1 END
 FROM call
 INNER JOIN typical ON call.trace_id = typical.trace_id AND call.kind = typical.kind
 LEFT JOIN latency ON call.trace_id = latency.trace_id

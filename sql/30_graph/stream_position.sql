@@ -35,9 +35,9 @@ CREATE TABLE graph.stream_position (
     call_id,
     -- Host thread of the launch.
     launch_thread_id,
-    -- [ns] Start of the launch.
+    -- [ns] Start of the launch; of a nested one (`graph.nested_launch`), of the outer call.
     launch_start_ns,
-    -- [ns] End of the launch.
+    -- [ns] End of the launch; of a nested one, of the inner call.
     launch_end_ns
 ) AS
 WITH
@@ -79,8 +79,8 @@ SELECT
     continues,
     call.call_id,
     call.thread_id AS launch_thread_id,
-    call.start_ns AS launch_start_ns,
-    call.end_ns AS launch_end_ns
+    coalesce(nested.start_ns, call.start_ns) AS launch_start_ns,
+    coalesce(nested.end_ns, call.end_ns) AS launch_end_ns
 FROM located
 LEFT JOIN idle USING (trace_id)
 LEFT JOIN staging.call AS call
@@ -90,4 +90,5 @@ LEFT JOIN staging.call AS call
             position = 1
             AND located.start_ns > greatest(call.start_ns + 1_000_000, call.end_ns)
             AND coalesce(call.start_ns < idle_ns, true)
-        );
+        )
+LEFT JOIN graph.nested_launch AS nested ON call.call_id = nested.call_id;

@@ -74,7 +74,7 @@ launched AS (
 behind AS (
     SELECT
         variant_id,
-        span.call_id,
+        wanted.call_id,
         max(span.position) AS position,
         sum(
             CASE
@@ -85,12 +85,14 @@ behind AS (
             END
         ) FILTER (span.type = 'T4') AS launch_ns,
         bool_and(following.position IS NULL) AS is_end
-    FROM (SELECT DISTINCT variant_id, call_id FROM wanted)
-    INNER JOIN overhead.timeline AS span USING (call_id)
+    FROM (SELECT DISTINCT variant_id, call_id FROM wanted) AS wanted
+    LEFT JOIN graph.nested_launch AS nested ON wanted.call_id = nested.call_id
+    INNER JOIN overhead.timeline AS span
+        ON coalesce(outer_call_id, wanted.call_id) = span.call_id
     LEFT JOIN prediction.host_edit AS edit USING (variant_id, thread_id, position)
     LEFT JOIN overhead.timeline AS following
         ON span.thread_id = following.thread_id AND span.position + 1 = following.position
-    GROUP BY variant_id, span.call_id
+    GROUP BY variant_id, wanted.call_id
 ),
 
 placed AS (

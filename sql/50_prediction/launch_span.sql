@@ -1,7 +1,8 @@
 -- The host time of launch calls, and which part of it passes before the work is submitted:
 -- if a method or a scenario changes the time, that part changes with it.
--- One row per span of a launch with work in the trace; steps may divide a call.
--- Key: thread_id, position.
+-- One row per span of a launch with work in the trace; steps may divide a call, and one call
+-- may contain several launches.
+-- Key: call_id, position.
 CREATE VIEW prediction.launch_span (
     -- The launch.
     call_id,
@@ -19,13 +20,15 @@ CREATE VIEW prediction.launch_span (
     submit_share
 ) AS
 SELECT
-    call_id,
+    launch.call_id,
     span.trace_id,
     thread_id,
     position,
     span.end_ns - span.start_ns AS span_ns,
     submit_ns,
     submit_share
-FROM graph.launch_submission
-INNER JOIN overhead.timeline AS span USING (call_id)
+FROM graph.launch_submission AS launch
+LEFT JOIN graph.nested_launch AS nested ON launch.call_id = nested.call_id
+INNER JOIN overhead.timeline AS span
+    ON coalesce(outer_call_id, launch.call_id) = span.call_id
 WHERE span.type = 'T4' AND span_ns > 0;

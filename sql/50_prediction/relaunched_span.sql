@@ -97,14 +97,18 @@ relaunched AS (
     SELECT
         scenario, edit, fused.trace_id, thread_id, span.position, 1 AS share, NULL AS set_ns
     FROM prediction.fused_work AS fused
-    INNER JOIN overhead.timeline AS span USING (call_id)
+    LEFT JOIN graph.nested_launch AS nested ON fused.call_id = nested.call_id
+    INNER JOIN overhead.timeline AS span
+        ON coalesce(outer_call_id, fused.call_id) = span.call_id
     WHERE gpu_op_id <> first_gpu_op_id AND type = 'T4'
     UNION ALL
     SELECT
-        scenario, edit, captured.trace_id, thread_id, position, 1,
-        CASE WHEN position = launch_position THEN host_ns END
+        scenario, edit, captured.trace_id, thread_id, span.position, 1,
+        CASE WHEN span.position = launch_position THEN host_ns END
     FROM prediction.captured_work AS captured
-    INNER JOIN overhead.timeline USING (call_id)
+    LEFT JOIN graph.nested_launch AS nested ON captured.call_id = nested.call_id
+    INNER JOIN overhead.timeline AS span
+        ON coalesce(outer_call_id, captured.call_id) = span.call_id
     WHERE type = 'T4'
     UNION ALL
     SELECT bound.scenario, bound.edit, trace_id, thread_id, span.position, share, NULL

@@ -49,6 +49,7 @@ from .partition import OVERHEAD_TYPES, Interval
 from .program import (
     Action,
     Annotation,
+    Around,
     Await,
     Collective,
     Copy,
@@ -81,6 +82,7 @@ __all__ = [
     "OVERHEAD_TYPES",
     "Action",
     "Annotation",
+    "Around",
     "Await",
     "Collective",
     "Copy",

@@ -595,11 +595,20 @@ def _gpu_work(kind: type[KernelCall], factor: float, add_ns: int = 0) -> Change:
 
 
 def launch_calls(factor: float) -> Change:
-    """Scale the time of launch calls."""
+    """Scale the time of launch calls, with that of calls around them."""
+
+    def change_one(action: Action) -> Action:
+        if isinstance(action, Launch) and action.around is not None:
+            before_ns = round(action.around.before_ns * factor)
+            after_ns = round(action.around.after_ns * factor)
+            around = replace(action.around, before_ns=before_ns, after_ns=after_ns)
+            return replace(action, around=around)
+        return action
 
     def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
         launch_call_ns = round(delays.launch_call_ns * factor)
-        return program, replace(delays, launch_call_ns=launch_call_ns)
+        delays = replace(delays, launch_call_ns=launch_call_ns)
+        return each_action(program, change_one), delays
 
     return change
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from .device import Device, Lags, Rendezvous, edges
 from .event_times import Agenda, Cause, EventTime
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .device import Work
     from .program import (
         Action,
+        Around,
         Call,
         DelayName,
         HostWait,
@@ -90,6 +91,13 @@ class _Frame:
     event: HostEvent | None = None
     external_id: int | None = None
     """The External id of the innermost op."""
+
+
+class _Outer(NamedTuple):
+    """An open call in which a launch is nested."""
+
+    call: HostEvent
+    around: Around
 
 
 @dataclass(slots=True)
@@ -331,25 +339,54 @@ class _Job:
         return None if mark is None else mark.call
 
     def _launch(self, thread: _HostThread, action: KernelCall) -> None:
-        call = self._open_call(thread, "launch", action)
+        if not isinstance(action, Launch) or action.around is None:
+            self._launch_within(thread, action, None)
+            return
+        outer = _Outer(self._open_call(thread, "launch", action), action.around)
+        outer.call.name = action.around.call
+        inside = partial(self._launch_within, thread, action, outer)
+        self._later(thread, outer.call.start_ns + action.around.before_ns, inside)
+
+    def _launch_within(
+        self, thread: _HostThread, action: KernelCall, outer: _Outer | None
+    ) -> None:
+        """Launch a kernel, by a call of its own or one nested in another."""
+        kind: HostKind = "launch" if outer is None else "nested"
+        call = self._open_call(thread, kind, action)
+        if outer is not None and outer.around.shares_correlation:
+            call.correlation = outer.call.correlation
         end_ns = call.start_ns + self._draw(thread, "launch_call_ns")
         lags = Lags(
             self._draw(thread, "launch_latency_ns"),
             self._draw(thread, "queue_gap_ns"),
             self._draw(thread, "stream_wait_ns"),
         )
-        self._later(thread, end_ns, partial(self._submit, thread, call, action, lags))
+        submit = partial(self._submit, thread, call, action, lags, outer)
+        self._later(thread, end_ns, submit)
 
     def _submit(
-        self, thread: _HostThread, call: HostEvent, action: KernelCall, lags: Lags
+        self,
+        thread: _HostThread,
+        call: HostEvent,
+        action: KernelCall,
+        lags: Lags,
+        outer: _Outer | None,
     ) -> None:
         """Queue the kernel of a call, and end the call unless it waits for it."""
         kernel = self._kernel(thread, call, action)
         now_ns = thread.now_ns
-        work = thread.process.device.launch(kernel, call, now_ns, lags)
+        launch = call if outer is None else outer.call
+        kernel.launch = launch.id
+        work = thread.process.device.launch(kernel, launch, now_ns, lags)
         if isinstance(action, Copy) and action.blocking:
             call.blocked_from_ns = now_ns
             self._block(thread, call, "copy", (work,), now_ns)
+        elif outer is not None:
+            call.end_ns = now_ns
+            end_ns = now_ns + outer.around.after_ns
+            self._later(
+                thread, end_ns, partial(self._close, thread, outer.call, end_ns)
+            )
         else:
             self._close(thread, call, now_ns)
 

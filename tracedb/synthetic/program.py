@@ -55,6 +55,19 @@ class Annotation:
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """A call in which a launch is nested, such as the runtime's around the driver's."""
+
+    before_ns: int
+    """[ns] From its start to that of the launch."""
+    after_ns: int
+    """[ns] From the end of the launch to its own."""
+    call: str = "cudaLaunchKernel"
+    shares_correlation: bool = False
+    """Whether both have one correlation."""
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """A call that puts a kernel on a stream."""
 
@@ -65,6 +78,7 @@ class Launch:
     call: str = "cudaLaunchKernel"
     grid: tuple[int, int, int] = (264, 1, 1)
     block: tuple[int, int, int] = (128, 1, 1)
+    around: Around | None = None
 
 
 @dataclass(frozen=True, slots=True)

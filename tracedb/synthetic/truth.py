@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .program import Call, KernelCall, KernelKind, Scope
 
-HostKind = Literal["op", "annotation", "launch", "wait", "other"]
+HostKind = Literal["op", "annotation", "launch", "nested", "wait", "other"]
 EdgeKind = Literal[
     "launch",
     "stream",
@@ -36,7 +36,7 @@ EdgeKind = Literal[
 
 @dataclass(slots=True)
 class HostEvent:
-    """An op, an annotation or a call (launch, wait, other) on a host thread."""
+    """An op, an annotation or a call on a host thread; `nested` is within a launch."""
 
     id: int
     kind: HostKind

@@ -32,6 +32,8 @@ from tracedb.synthetic import (
     Program,
     Rank,
     Thread,
+    Weights,
+    change,
     random_program,
     step,
 )
@@ -57,11 +59,19 @@ def edits_of(name: str) -> list[dict[str, Any]]:
     return [target | how for target in TARGETS]
 
 
-def body_of(seed: int) -> Body:
-    """A random step's body on a thread and 1 or 2 streams."""
-    program = random_program(seed, threads=1, streams=1 + seed % 2, steps=1, ops=6)
-    (rank,) = program.ranks
-    (body,) = (a.body for a in rank.threads[0].body if isinstance(a, Annotation))
+def body_of(seed: int, ranks: int = 1) -> Body:
+    """A random step's body on 1 or 2 streams, with collectives of several ranks."""
+    program = random_program(
+        seed,
+        threads=1,
+        streams=1 + seed % 2,
+        steps=1,
+        ops=6,
+        ranks=ranks,
+        weights=Weights(collective=0.4),
+    )
+    thread, *_ = program.ranks[0].threads
+    (body,) = (a.body for a in thread.body if isinstance(a, Annotation))
     return tuple(action for action in body if not isinstance(action, Annotation))
 
 
@@ -83,9 +93,16 @@ def in_times(body: Body, times: Times) -> Body:
 
 def random_times(body: Body, *seed: int) -> Times:
     """Varying times: multiples of what a mean may divide them by."""
-    random = seeded(*seed)
+    random, of_all_ranks = seeded(*seed), seeded(seed[-1])
     marks = works_in(body)
-    return [6 * random.randint(1, 5), *(120 * random.randint(1, 999) for _ in marks)]
+    return [
+        6 * random.randint(1, 5),
+        *(
+            120
+            * (of_all_ranks if isinstance(of, Collective) else random).randint(1, 999)
+            for of in marks
+        ),
+    ]
 
 
 def works_in(body: Body) -> list[Action]:
@@ -158,18 +175,29 @@ def test_times_of_another_run_are_its_medians(
     assert_foretold(first, "run", predicted, Program((changed,)), CUDA)
 
 
+def job_of(ranks: Sequence[Sequence[Times]], bodies: Sequence[Body]) -> Program:
+    """A job whose ranks do the same in different times."""
+    return Program(tuple(rank_of(bodies, times) for times in ranks))
+
+
 def test_times_of_ranks_equal_a_job_that_has_them(tmp_path: Path) -> None:
-    """Three ranks of twenty different steps agree to the nanosecond."""
-    bodies = [body_of(seed) for seed in range(20)]
+    """Three ranks meet in collectives in twenty steps, with and without other waits."""
+    bodies = [body_of(seed, ranks=3) for seed in range(20)]
+    assert any(isinstance(of, Collective) for body in bodies for of in works_in(body))
     ranks = [
         [random_times(body, rank, seed) for seed, body in enumerate(bodies)]
         for rank in range(3)
     ]
-    job = Program(tuple(rank_of(bodies, times) for times in ranks))
-    one = case("job", job, CUDA, recorded=True)
+    one = case("job", job_of(ranks, bodies), CUDA, recorded=True)
     names = ("rank_median", "rank_min", "ideal")
-    predicted = predict(tmp_path, [one], {name: edits_of(name) for name in names})
+    waits = {of: [{"target": "wait", "type": of}] for of in ("host", "stream")}
+    edits = waits | {name: edits_of(name) for name in names}
+    predicted = predict(tmp_path, [one], edits)
     for name in names:
         times = [typical(name, of) for of in zip(*ranks, strict=True)]
-        same = Program((rank_of(bodies, times),) * 3)
+        same = job_of([times] * 3, bodies)
         assert_foretold(one, name, predicted, same, CUDA)
+    assert_foretold(one, "host", predicted, *change.no_host_waits(one.program, CUDA))
+    assert_foretold(
+        one, "stream", predicted, *change.no_stream_waits(one.program, CUDA)
+    )

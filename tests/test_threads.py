@@ -90,6 +90,8 @@ CREWS = {
     "strangers": Crew(workers=0, strangers=4),
     "little to load": Crew(workers=1, loaders=1, strangers=1, loading=0.3),
     "much to load": Crew(workers=1, loaders=1, strangers=1, loading=3),
+    "2 loaders": Crew(workers=1, loaders=2, strangers=1, loading=0.8),
+    "pinned": Crew(workers=1, loaders=1, strangers=1, loading=1.5, is_pinned=True),
     "linked": Crew(workers=1, is_linked=True),
 }
 Judged = dict[str, Counter[str]]
@@ -140,6 +142,16 @@ def test_waits_of_data_loaders_are_found(judged: Judged, crew: str) -> None:
     counts = judged[crew]
     assert counts["hit"] > 0.9 * counts["true"]
     assert counts["right"] > 0.95 * counts["found"]
+
+
+@pytest.mark.parametrize("crew", ["2 loaders", "pinned"])
+def test_threads_woken_at_the_same_time_are_not_linked(
+    judged: Judged, crew: str
+) -> None:
+    """Loaders wait for the thread that takes their data, not for another loader."""
+    counts = judged[crew]
+    assert counts["hit"] > 0.8 * counts["true"]
+    assert counts["right"] > 0.98 * counts["found"]
 
 
 def test_linked_ops_show_a_single_wait(judged: Judged) -> None:

@@ -85,18 +85,22 @@ behind AS (
         name,
         is_end,
         at_ns AS signal_ns,
-        resume_ns - at_ns AS delay_ns
+        rest.resume_ns - at_ns AS delay_ns
     FROM (
         SELECT *, unnest([resume_ns // 100_000 - 1, resume_ns // 100_000]) AS bin
         FROM rest
     ) AS rest
     INNER JOIN endpoint USING (trace_id, pid, bin)
+    LEFT JOIN (SELECT DISTINCT thread_id, resume_ns FROM graph.thread_rest) AS woken
+        ON endpoint.thread_id = woken.thread_id AND at_ns = woken.resume_ns
     WHERE
         rest.thread_id <> endpoint.thread_id
-        AND at_ns > resume_ns - 100_000
-        AND at_ns <= resume_ns
+        -- Two threads that continue together were woken by a third one.
+        AND (woken.resume_ns IS NULL OR graph.is_well_before(at_ns, rest.resume_ns))
+        AND at_ns > rest.resume_ns - 100_000
+        AND at_ns <= rest.resume_ns
     QUALIFY row_number() OVER (
-        PARTITION BY rest.thread_id, resume_ns, endpoint.thread_id, name, is_end
+        PARTITION BY rest.thread_id, rest.resume_ns, endpoint.thread_id, name, is_end
         ORDER BY at_ns DESC
     ) = 1
 ),

@@ -31,6 +31,8 @@ class Crew:
     """Whether ops of the main thread and of its workers share sequence numbers."""
     loading: float = 0.5
     """[1] Relative loading time: above about 1, the main thread waits for it."""
+    is_pinned: bool = False
+    """Whether a thread for each loader passes its data on, as to pin their memory."""
 
 
 def taking_turns(seed: int, crew: Crew | None = None, *, steps: int = 6) -> Program:
@@ -58,6 +60,8 @@ class _Job:
         """Return the program with the main thread first, the others in random order."""
         others = [self._worker(number) for number in range(self.crew.workers)]
         others += [self._loader(number) for number in range(self.crew.loaders)]
+        pinned = self.crew.loaders if self.crew.is_pinned else 0
+        others += [self._pinning(number) for number in range(pinned)]
         others += [self._stranger() for _ in range(self.crew.strangers)]
         self.random.shuffle(others)
         threads = [self._main(), *others]
@@ -70,7 +74,7 @@ class _Job:
         )
 
     def _main(self) -> list[Action]:
-        body: list[Action] = [self._gap(200_000)]
+        body: list[Action] = [Op("start", (Gap(1_000),)), self._gap(200_000)]
         workers = range(self.crew.workers)
         for number in self.steps:
             waking = [Notify(f"go {number} {worker}") for worker in workers]
@@ -111,7 +115,16 @@ class _Job:
             if number > 1:
                 body += [Await(f"room {number - 1} {loader}", "fork"), self._gap(5_000)]
             body += self._ops("load", pace=8 * self.crew.loading)
-            body += [Notify(f"loaded {number} {loader}")]
+            done = "read" if self.crew.is_pinned else "loaded"
+            body += [Notify(f"{done} {number} {loader}")]
+        return body
+
+    def _pinning(self, loader: int) -> list[Action]:
+        """Pass on what a loader has read."""
+        body: list[Action] = []
+        for number in self.steps:
+            body += [Await(f"read {number} {loader}", "join"), self._gap(2_000)]
+            body += [*self._ops("load", pace=0.3), Notify(f"loaded {number} {loader}")]
         return body
 
     def _stranger(self) -> list[Action]:

@@ -57,6 +57,8 @@ timed AS (
             coalesce(captured.launch_delay_ns, delay.launch_delay_ns) AS launch_delay_ns,
             CASE WHEN follows THEN gap_ns ELSE delay.stream_delay_ns END AS stream_delay_ns
         ),
+        -- A graph's launch is not nested: it submits its work when it returns.
+        CASE WHEN nested.call_id IS NOT NULL THEN captured.host_ns END AS graph_ns,
         coalesce(kept.kept_ns, 0) AS kept_ns,
         work.kind,
         position.previous_gpu_op_id IS NULL AND captured.gpu_op_id IS NULL AS is_first,
@@ -74,6 +76,7 @@ timed AS (
     INNER JOIN prediction.variant AS variant ON is_simulated
     LEFT JOIN prediction.captured_work AS captured
         ON variant.scenario = captured.scenario AND delay.gpu_op_id = captured.gpu_op_id
+    LEFT JOIN graph.nested_launch AS nested ON captured.graph_call_id = nested.call_id
 ),
 
 -- When launches that take another time than measured submit their work.
@@ -87,7 +90,8 @@ changed AS (
                 prediction.submitted_later_ns(span_ns, predicted_ns, submit_share)
             )::BIGINT,
             0
-        ) AS submit_ns
+        ) AS submit_ns,
+        sum(predicted_ns)::BIGINT AS whole_ns
     FROM prediction.launch_span
     INNER JOIN prediction.host_time USING (thread_id, position)
     WHERE predicted_ns <> span_ns
@@ -100,7 +104,10 @@ SELECT
     timed.trace_id,
     timed.gpu_op_id,
     prediction.edited_ns(predicted_ns, set_ns, edit.factor, edit.add_ns),
-    coalesce(changed.submit_ns, timed.submit_ns) AS submitted_ns,
+    CASE
+        WHEN graph_ns IS NOT NULL THEN coalesce(whole_ns, graph_ns)
+        ELSE coalesce(changed.submit_ns, timed.submit_ns)
+    END AS submitted_ns,
     prediction.edited_delay_ns(launch_delay_ns, launch.factor, launch.add_ns)
     + submitted_ns + kept_ns,
     -- Work that was first on its stream follows something only if edits put it elsewhere.

@@ -73,8 +73,7 @@ endpoint_kind AS (
 
 extent AS (
     SELECT trace_id, max(end_ns) - min(start_ns) AS trace_ns
-    FROM graph.top_level_event
-    GROUP BY trace_id
+    FROM graph.top_level_event GROUP BY trace_id
 ),
 
 -- For each kind of endpoint, the last one before a rest ends.
@@ -97,8 +96,7 @@ behind AS (
         rest.thread_id <> endpoint.thread_id
         -- Two threads that continue together were woken by a third one.
         AND (woken.resume_ns IS NULL OR graph.is_well_before(at_ns, rest.resume_ns))
-        AND at_ns > rest.resume_ns - 100_000
-        AND at_ns <= rest.resume_ns
+        AND at_ns > rest.resume_ns - 100_000 AND at_ns <= rest.resume_ns
     QUALIFY row_number() OVER (
         PARTITION BY rest.thread_id, rest.resume_ns, endpoint.thread_id, name, is_end
         ORDER BY at_ns DESC
@@ -106,9 +104,7 @@ behind AS (
 ),
 
 rest_count AS (
-    SELECT trace_id, thread_id, count(*) AS rest_count
-    FROM rest
-    GROUP BY trace_id, thread_id
+    SELECT trace_id, thread_id, count(*) AS rest_count FROM rest GROUP BY trace_id, thread_id
 ),
 
 -- The number of rests that would end as soon after such endpoints by chance.

@@ -108,6 +108,29 @@ def test_each_way_to_select_the_gpu(way: str, tmp_path: Path) -> None:
     assert all(on_gpu for *_, on_gpu, _ in ops(other))
 
 
+MADE_LIKE = """
+import torch
+
+net = torch.nn.Linear(32, 64).to("cuda")
+
+
+def step():
+    h, given = torch.ones(64, 32), {"device": "cuda"}
+    made = [torch.zeros_like(h, **given), torch.randn_like(h, **given)]
+    made += [h.new_zeros(8, 8, **given), h.new_empty(4, **given)]
+    back = net.weight.new_ones(4, device="cpu"), torch.empty_like(made[0], device="cpu")
+"""
+
+
+def test_a_given_device_is_that_of_what_is_made_like_another(tmp_path: Path) -> None:
+    """`zeros_like(host, device="cuda")` is on the GPU, and the other way around."""
+    path = tmp_path / "program.py"
+    path.write_text(MADE_LIKE)
+    made = Source(f"{path}:step", (), "NVIDIA A100").at(None).fake.ops.values()
+    on_gpu = [op.is_on_gpu for op in made if "like" in op.name or "new_" in op.name]
+    assert on_gpu == [True, True, True, True, False, False]
+
+
 @pytest.mark.parametrize("beside", BESIDE)
 def test_cuda_calls_without_gpu_time(beside: str, tmp_path: Path) -> None:
     """Streams, events and ranges of `torch.cuda` work and add no ops."""

@@ -212,7 +212,7 @@ class FakeGpu(TorchFunctionMode):
         on_gpu = not is_kept and self._names(named[-1])
         args = tuple(_CPU if is_gpu(value) else value for value in args)
         kwargs = {k: _CPU if is_gpu(v) else v for k, v in kwargs.items()}
-        with self._side.placing(on_gpu=on_gpu):
+        with self._side.placing(on_gpu=on_gpu, is_given=True):
             return func(*args, **kwargs)
 
     def _names(self, device: object) -> bool:

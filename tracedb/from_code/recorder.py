@@ -64,6 +64,11 @@ def _is_wrapper(kind: type) -> bool:
     return hasattr(kind, "__tensor_flatten__")
 
 
+def _makes_like(op: str) -> bool:
+    """Whether an op makes a new tensor of which another one only tells the form."""
+    return op.endswith("_like") or op.startswith("aten::new_")
+
+
 def tensors_of(value: object) -> Iterator[torch.Tensor]:
     """The tensors in a possibly nested argument or result."""
     if isinstance(value, torch.Tensor):
@@ -95,16 +100,20 @@ class Side:
     is_gpu_named: bool = False
     is_on_gpu: bool = True
     transfer: str = ""
+    is_given: bool = False
+    """Whether a call gives the device, also of what is made like another tensor."""
 
     @contextmanager
-    def placing(self, *, on_gpu: bool, transfer: str = "") -> Iterator[None]:
+    def placing(
+        self, *, on_gpu: bool, transfer: str = "", is_given: bool = False
+    ) -> Iterator[None]:
         """Place new tensors within the block; `transfer` is a copy's direction."""
-        before = self.is_on_gpu, self.transfer
-        self.is_on_gpu, self.transfer = on_gpu, transfer
+        before = self.is_on_gpu, self.transfer, self.is_given
+        self.is_on_gpu, self.transfer, self.is_given = on_gpu, transfer, is_given
         try:
             yield
         finally:
-            self.is_on_gpu, self.transfer = before
+            self.is_on_gpu, self.transfer, self.is_given = before
 
 
 @dataclass
@@ -482,7 +491,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args, kwargs = given
         schema = func._schema  # noqa: SLF001 (it has no public name)
         inputs = [_shape(t) for t in tensors_of([args, kwargs])]
-        is_on_gpu = self._is_on_gpu(inputs, holdings)
+        is_on_gpu = (
+            self.side.is_on_gpu
+            if self.side.is_given and _makes_like(schema.name)
+            else self._is_on_gpu(inputs, holdings)
+        )
         self.ops[number] = Dispatched(
             schema.name,
             _in_order(schema, args, kwargs),

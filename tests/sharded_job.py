@@ -148,8 +148,17 @@ def main(rank: int, file: Path) -> None:
 
     torch.set_num_threads(1)
     os.environ |= {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(RANKS)}
+    gloo = distributed.ProcessGroupGloo
+    options = gloo._Options()  # noqa: SLF001 (it has no public name)
+    # Two threads, as is usual, may begin collectives in another order.
+    options._threads = 1  # noqa: SLF001
+    options._devices = [gloo.create_default_device()]  # noqa: SLF001
     distributed.init_process_group(
-        "gloo", init_method=f"file://{file}.store", rank=rank, world_size=RANKS
+        "gloo",
+        init_method=f"file://{file}.store",
+        rank=rank,
+        world_size=RANKS,
+        pg_options=options,
     )
     found = {}
     for kind in KINDS:

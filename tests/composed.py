@@ -64,6 +64,7 @@ class Place:
     """The position of an action in a program."""
 
     rank: int
+    thread: str
     devices: tuple[tuple[int, int], ...]
     scopes: tuple[Op | Annotation, ...] = ()
 
@@ -106,12 +107,13 @@ def rewritten(rewrite: Rewrite) -> change.Change:
     def change_program(program: Program, delays: Delays) -> tuple[Program, Delays]:
         ranks = []
         for number, rank in enumerate(program.ranks):
-            place = Place(number, tuple(rank.devices.items()))
-            threads = tuple(
-                replace(thread, body=tuple(of_body(thread.body, place, delays)))
-                for thread in rank.threads
-            )
-            ranks.append(Rank(threads, rank.devices))
+            devices = tuple(rank.devices.items())
+            threads = []
+            for thread in rank.threads:
+                place = Place(number, thread.name, devices)
+                body = tuple(of_body(thread.body, place, delays))
+                threads.append(replace(thread, body=body))
+            ranks.append(Rank(tuple(threads), rank.devices))
         return Program(tuple(ranks)), delays
 
     return change_program
@@ -172,12 +174,44 @@ def where(random: Random, *, of_gpu: bool, traits: frozenset[str]) -> Where:
             if "threads" not in traits
             else EVERYWHERE,
         ]
+    if of_gpu:
+        found += of_work_only(random, traits)
     if of_gpu and "streams" in traits:
         stream = random.choice((7, 20))
         found += 2 * [
             Where({"stream": stream}, lambda a, _: getattr(a, "stream", None) == stream)
         ]
     return random.choice(found)
+
+
+def of_work_only(random: Random, traits: frozenset[str]) -> list[Where]:
+    """Selections that only GPU work has, by what it is and what launched it."""
+    ns = random.choice((5_000, 20_000))
+    longer = (
+        "SELECT gpu_op_id FROM staging.gpu_op "
+        f"WHERE NOT is_collective AND end_ns - start_ns > {ns}"
+    )
+    dims = random.choice((((64, 32), (16, 32), (16,)), ((8, 4, 16), (8, 16, 4))))
+    shape = str([list(of) for of in dims]).replace(" ", "")
+    found = [
+        Where({"sql": longer}, lambda a, _: getattr(a, "kernel_ns", 0) > ns),
+        Where(
+            {"shape": shape},
+            lambda _, p: any(isinstance(s, Op) and s.dims == dims for s in p.scopes),
+        ),
+    ]
+    if "threads" in traits:
+        name = random.choice(("main", "autograd"))
+        found.append(Where({"thread": name}, lambda _, p: p.thread == name))
+    if "devices" in traits:
+        number = random.randint(0, 1)
+        found.append(
+            Where(
+                {"device": number},
+                lambda a, p: p.device(getattr(a, "stream", 0)) == number,
+            )
+        )
+    return found
 
 
 @dataclass(frozen=True)

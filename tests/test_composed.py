@@ -185,6 +185,11 @@ PROGRAMS: dict[str, Kind] = {
         [3],
         {"streams", "compiled"},
     ),
+    "two devices": (
+        [lambda seed: one_thread(4 * seed + 3, recorded=seed % 2 == 0)],
+        [1, 2, 3],
+        {"streams", "devices"},
+    ),
     "waits told by their delay": ([outside], [41, 135], {"streams", "compiled"}),
     "nested launches": (
         [lambda seed: nested(4 * seed + 2, recorded=seed % 2 == 0)],

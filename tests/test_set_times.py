@@ -22,11 +22,13 @@ from executed import (
 
 from tracedb.synthetic import (
     Annotation,
+    Await,
     Collective,
     Copy,
     Gap,
     Launch,
     Memset,
+    Notify,
     Op,
     OtherCall,
     Program,
@@ -37,6 +39,7 @@ from tracedb.synthetic import (
     random_program,
     step,
 )
+from tracedb.synthetic.change import is_loading
 from tracedb.synthetic.program import Action, seeded
 from tracedb.synthetic.random_program import STREAMS
 
@@ -201,3 +204,74 @@ def test_times_of_ranks_equal_a_job_that_has_them(tmp_path: Path) -> None:
     assert_foretold(
         one, "stream", predicted, *change.no_stream_waits(one.program, CUDA)
     )
+
+
+def threads_of(seed: int, ranks: int) -> list[Thread]:
+    """A main thread and autograd's, without the gaps between steps and handovers."""
+    program = random_program(
+        seed,
+        threads=2,
+        streams=1 + seed % 2,
+        steps=3,
+        ops=6,
+        ranks=ranks,
+        weights=Weights(collective=0.4),
+    )
+    main, autograd = program.ranks[0].threads
+    steps = tuple(of for of in main.body if isinstance(of, Annotation))
+    return [
+        replace(main, body=without_loading(steps)),
+        replace(autograd, body=without_loading(autograd.body)),
+    ]
+
+
+def without_loading(body: Body) -> Body:
+    """A body without loading, plain calls, and gaps beside handovers."""
+    kept: list[Action] = []
+    for action in body:
+        if isinstance(action, Annotation) and not is_loading(action):
+            kept.append(replace(action, body=without_loading(action.body)))
+        elif not isinstance(action, OtherCall | Annotation):
+            kept.append(action)
+    handovers = {n for n, of in enumerate(kept) if isinstance(of, Notify | Await)}
+    return tuple(
+        of
+        for n, of in enumerate(kept)
+        if not (isinstance(of, Gap) and handovers & {n - 1, n, n + 1})
+    )
+
+
+def rank_of_threads(threads: Sequence[Thread], times: Sequence[Times]) -> Rank:
+    """A rank whose threads have times of their own."""
+    main, autograd = (
+        replace(thread, body=in_times(thread.body, own))
+        for thread, own in zip(threads, times, strict=True)
+    )
+    warmed = replace(main, body=(*warm_up(STREAMS[:2]), *main.body))
+    return Rank((warmed, autograd))
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_ranks_with_an_autograd_thread_equal_a_job_without_stragglers(
+    count: int, tmp_path: Path
+) -> None:
+    """The time to wake threads is compared over ranks, too."""
+    cases, jobs = [], []
+    for seed in range(4):
+        threads = threads_of(seed, count)
+        factors = [6 * seeded(seed, rank).randint(1, 5) for rank in range(count)]
+        ranks = [
+            [
+                [factor, *random_times(thread.body, rank, 10 * seed + number)[1:]]
+                for number, thread in enumerate(threads)
+            ]
+            for rank, factor in enumerate(factors)
+        ]
+        job = Program(tuple(rank_of_threads(threads, times) for times in ranks))
+        cases.append(case(f"job {seed}", job, CUDA, recorded=True))
+        means = [typical("ideal", of) for of in zip(*ranks, strict=True)]
+        jobs.append(Program((rank_of_threads(threads, means),) * count))
+    predicted = predict(tmp_path, cases, {"ideal": edits_of("ideal")})
+    for one, job in zip(cases, jobs, strict=True):
+        assert_foretold(one, "baseline", predicted, one.known, CUDA)
+        assert_foretold(one, "ideal", predicted, job, CUDA)

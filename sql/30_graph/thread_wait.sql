@@ -87,11 +87,11 @@ awaited AS (
 
 -- A thread that wakes others as it stops starts to wait when the first of them starts.
 waking_rest AS (
-    SELECT thread_id, start_ns, any_value(woken_ns) AS woken_ns
+    SELECT thread_id, stop_ns, start_ns, any_value(woken_ns) AS woken_ns
     FROM awaited
     INNER JOIN waking USING (thread_id, stop_ns)
-    WHERE awaited.start_ns = awaited.stop_ns
-    GROUP BY thread_id, start_ns
+    WHERE woken_ns >= awaited.start_ns AND woken_ns < rest_end_ns
+    GROUP BY thread_id, stop_ns, start_ns
     HAVING any_value(woken_ns) < min(awaited_ns)
 ),
 
@@ -109,7 +109,7 @@ ended AS (
     LEFT JOIN waking_rest
         ON
             awaited.worker_thread_id = waking_rest.thread_id
-            AND awaited.worker_stop_ns = waking_rest.start_ns
+            AND awaited.worker_stop_ns = waking_rest.stop_ns
 ),
 
 waited AS (

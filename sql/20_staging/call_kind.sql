@@ -48,5 +48,8 @@ FROM (VALUES
     ('enqueueCommand memcpy.*', 'launch', 'memcpy'),
     ('runFunction.*', 'launch', 'kernel'),
     ('synchronizeStream', 'wait', 'stream'),
-    ('synchronize', 'wait', 'device')
+    ('synchronize', 'wait', 'device'),
+    -- XLA (JAX, TensorFlow), where the host waits for a buffer.
+    ('(.*::)?(Await|Block(Host)?UntilReady)', 'wait', 'event'),
+    ('np\.asarray\(jax\.Array\)', 'wait', 'event')
 );

@@ -23,6 +23,7 @@ from tracedb.ingest.foreign import (
     nccl_inspector,
     perfetto,
     reader_of,
+    xla,
 )
 from tracedb.remote import fetched, found_at, is_remote
 
@@ -40,6 +41,7 @@ _ENDINGS = (
     ".sqlite",
     ".db",
     *perfetto.ENDINGS,
+    *xla.ENDINGS,
     *_ARCHIVES,
 )
 _ENDINGS_OF_LOGS = ("", ".log", ".jsonl", ".pickle", ".pkl")
@@ -139,7 +141,14 @@ def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[S
     if is_archive(name) and path.is_file():
         yield from _members(path, name, scratch)
     else:
-        yield Source(decoded_name(name), path, is_named)
+        yield Source(
+            decoded_name(name), path, is_named, "" if is_named else _why_repeated(path)
+        )
+
+
+def _why_repeated(path: Path) -> str:
+    """Why a file is skipped, if another one in its folder has the same recording."""
+    return "repeats the .xplane.pb beside it" if xla.is_repeated(path) else ""
 
 
 def is_archive(name: str) -> bool:

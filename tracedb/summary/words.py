@@ -387,7 +387,7 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     >>> marks_in_words([dict(option="--step-mark", mark="step")])
     "--step-mark could use 'step'"
     >>> marks_in_words([dict(option=None, mark=None, range_count=0)])
-    'no user range marks them; call prof.step() after each when recording'
+    'no user range marks them; call prof.step() after each (JAX: StepTraceAnnotation)'
 
     If no ranges are suited, it names the relation that has all of them.
 
@@ -404,6 +404,9 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
             "--step-from"
         )
     if option is None:
-        return "no user range marks them; call prof.step() after each when recording"
+        return (
+            "no user range marks them; call prof.step() after each "
+            "(JAX: StepTraceAnnotation)"
+        )
     names = [f"'{row['mark']}'" for row in marks if row["option"] == option]
     return f"{option} could use {', '.join(names[:_MOST_MARKS])}"

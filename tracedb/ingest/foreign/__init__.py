@@ -17,6 +17,7 @@ from tracedb.ingest.foreign import (
     operations,
     perfetto,
     rocprof,
+    xla,
 )
 from tracedb.ingest.foreign.event import ForeignTrace
 
@@ -33,6 +34,7 @@ __all__ = [
     "operations",
     "perfetto",
     "reader_of",
+    "xla",
 ]
 
 # The size of the `head` that `recognises` gets.
@@ -62,6 +64,7 @@ _READERS: tuple[ForeignReader, ...] = (
     flight_recorder,
     nccl_inspector,
     perfetto,
+    xla,
 )
 
 

@@ -26,7 +26,41 @@ replay AS (
     FROM prediction.graph_replay
 ),
 
+-- Steps whose data come from worker processes, if that takes more than 1 % of their time.
+loaded AS (
+    SELECT avg(loading_ns) / 1e6 AS loading_ms
+    FROM (
+        SELECT
+            any_value(step.end_ns - step.start_ns) AS step_ns,
+            coalesce(
+                sum(loading.end_ns - loading.start_ns)
+                    FILTER (contains(range.name, '_MultiProcessing')),
+                0
+            ) AS loading_ns
+        FROM staging.step AS step
+        LEFT JOIN staging.data_loading AS loading
+            ON
+                step.trace_id = loading.trace_id
+                AND loading.start_ns >= step.start_ns
+                AND loading.start_ns < step.end_ns
+        LEFT JOIN staging.annotation AS range USING (annotation_id)
+        GROUP BY step.step_id
+    )
+    HAVING avg(loading_ns) > 0.01 * avg(step_ns)
+),
+
 assumed AS (
+    SELECT
+        scenario, min(edit) AS edit, format(
+            'waits for data from worker processes stay as recorded, {:.3f} ms per step: if '
+            || 'loading bounds the steps, they last as long as before',
+            any_value(loading_ms)
+        ) AS assumption
+    FROM edit
+    CROSS JOIN loaded
+    GROUP BY scenario
+    HAVING NOT bool_or(coalesce(type = 'wait_data', false))
+    UNION ALL
     SELECT
         scenario, edit, format(
             'a graph takes {:g} us to launch, and its work starts {:g} us apart, {}',

@@ -238,6 +238,22 @@ def test_steps_from_one_start_to_the_next(
 
 
 @pytest.mark.until("staging")
+def test_a_range_within_another_starts_no_step(
+    training: Path, database: tracedb.Database
+) -> None:
+    """Some recorders write a range twice, one in the other."""
+    events = json.loads(training.read_text())
+    events += [
+        one | {"ts": one["ts"] + 5, "dur": one["dur"] - 6}
+        for one in events
+        if one["name"] == "forward"
+    ]
+    training.write_text(json.dumps(events))
+    database.ingest([training], step_from="forward")
+    assert rows(database, STEPS) == [("forward", n, 1_000_000) for n in range(4)]
+
+
+@pytest.mark.until("staging")
 def test_one_kind_of_mark_at_a_time(training: Path, database: tracedb.Database) -> None:
     """Both options at once are refused, and so is a range that begins no step."""
     with pytest.raises(tracedb.IngestError, match="use only one of the two"):

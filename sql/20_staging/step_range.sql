@@ -25,18 +25,34 @@ CREATE TABLE staging.step_range (
     end_ns
 ) AS
 WITH
+named AS (
+    SELECT annotation.*, step_from IS NOT NULL AS is_start
+    FROM staging.annotation AS annotation
+    INNER JOIN raw.trace USING (trace_id)
+    WHERE regexp_full_match(name, coalesce(step_from, step_mark, 'ProfilerStep#.*'))
+    -- One within another starts no step.
+    QUALIFY
+        NOT is_start
+        OR start_ns >= coalesce(
+            max(end_ns) OVER (
+                PARTITION BY thread_id
+                ORDER BY start_ns, end_ns DESC, annotation_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ),
+            start_ns
+        )
+),
+
 mark AS (
     SELECT
-        annotation.*,
+        * EXCLUDE (is_start),
         CASE
-            WHEN step_from IS NULL THEN end_ns
+            WHEN NOT is_start THEN end_ns
             ELSE lead(start_ns) OVER (
                 PARTITION BY thread_id ORDER BY start_ns, annotation_id
             )
         END AS until_ns
-    FROM staging.annotation AS annotation
-    INNER JOIN raw.trace USING (trace_id)
-    WHERE regexp_full_match(name, coalesce(step_from, step_mark, 'ProfilerStep#.*'))
+    FROM named
 ),
 
 non_overlapping AS (

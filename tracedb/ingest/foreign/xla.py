@@ -58,8 +58,10 @@ _CALL = re.compile(r"(?P<driver>cu)[A-Z]|(cuda|hip)[A-Z]")
 # Where the host waits for a buffer, or for other threads; see `staging.call_kind`.
 _WAIT = re.compile(
     r"(.*::)?(Await|Block(Host)?UntilReady)|np\.asarray\(jax\.Array\)"
-    r"|.*\(wait for .*\)"
+    r"|Wait(:| for) .*|.*\(wait for .*\)"
 )
+# How XLA marks that a computation on another thread has ended.
+_ENDED = "end: "
 _PYTHON = re.compile(
     r"\$(?:(?P<file>.+\.pyx?):(?P<line>\d+) )?(?P<function>.*)", re.DOTALL
 )
@@ -259,7 +261,7 @@ def _of_host(
 
     Where the host waits, no op runs: with devices, that is a call that waits for one.
     """
-    waiting = "cuda_runtime" if has_devices else "user_annotation"
+    waiting = "cuda_runtime" if has_devices else "xla_wait"
     for line in plane.lines:
         yield metadata("thread_name", pid, line.tid, {"name": line.name})
         for span in line.spans:
@@ -280,7 +282,7 @@ def _host_event(span: Span, pid: object, tid: int, start: int, waiting: str) -> 
         cat = waiting
     elif called := _PYTHON.fullmatch(name):
         cat, name = "python_function", _python_name(called)
-    if span.dur_ns is None:
+    if span.dur_ns is None or name.startswith(_ENDED):
         cat = "cpu_instant_event"
     ph = "i" if span.dur_ns is None else "X"
     return Event(ph, cat, name, pid, tid, start, span.dur_ns, args)

@@ -53,12 +53,7 @@ _BRIEF = ("run_id", "trace_id", "recorded_by", "rank", "event_count", "path")
 )
 @options.step_mark
 @options.step_from
-@click.option(
-    "--memory",
-    metavar="SIZE",
-    help="Memory limit, such as 4GB; beyond it, data goes to disk. Default: 40 % of "
-    "the machine's.",
-)
+@options.memory("Memory limit, such as 4GB; beyond it, data goes to disk.")
 @options.table_map
 @out.option
 def ingest(  # noqa: PLR0913 (the options of the command)
@@ -68,7 +63,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     step_mark: str | None,
     step_from: str | None,
     *,
-    memory: str | None,
+    memory: int | None,
     pairs: tuple[str, ...],
     pair: bool,
     output: out.Output,

@@ -83,11 +83,8 @@ def lake() -> None:
 )
 @options.step_mark
 @options.step_from
-@click.option(
-    "--memory",
-    metavar="SIZE",
-    help="Memory limit of each worker, such as 4GB. Default: 40 % of the machine's, "
-    "shared.",
+@options.memory(
+    "Memory limit of each worker, such as 4GB.", "40 % of the machine's, shared"
 )
 @options.table_map
 @click.pass_context
@@ -103,7 +100,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     run: str | None,
     step_mark: str | None,
     step_from: str | None,
-    memory: str | None,
+    memory: int | None,
     pairs: tuple[str, ...],
 ) -> None:
     """Ingest traces and execution graphs into a lake, one file per task.
@@ -116,7 +113,6 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     'tracedb[s3]' or 'tracedb[gs]').
     """
     from tracedb import lake
-    from tracedb.database import size_in
 
     counts = lake.ingest(
         paths,
@@ -125,7 +121,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
         run=run,
         step_mark=step_mark,
         step_from=step_from,
-        memory=None if memory is None else size_in(memory),
+        memory=memory,
         mapping=mapping(pairs),
         progress=tell,
     )

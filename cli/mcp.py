@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     metavar="S",
     help="Time limit of a call.",
 )
-def mcp(database: str, seconds: float) -> None:
+@options.memory("Memory limit of a call, such as 4GB.")
+def mcp(database: str, seconds: float, memory: int | None) -> None:
     """Serve a database to a coding assistant over stdin and stdout.
 
     The tools are summary, questions, ask, relations, sql and whatif. They are
@@ -39,12 +40,12 @@ def mcp(database: str, seconds: float) -> None:
     is open only during a call, so you can ingest traces in between. The server stops
     when its stdin closes. It needs the package mcp: pip install 'tracedb[mcp]'.
     """
-    server = _server(database, seconds)
+    server = _server(database, seconds, memory)
     tracedb.open(database, read_only=True).close()
     server.run("stdio")
 
 
-def _server(database: str, seconds: float) -> Any:  # noqa: ANN401 (of a package that may be missing)
+def _server(database: str, seconds: float, memory: int | None) -> Any:  # noqa: ANN401 (of a package that may be missing)
     """An MCP server with all tools, from the official SDK."""
     from tracedb.extras import import_extra
     from tracedb.tools import INSTRUCTIONS, TOOLS, Tools
@@ -54,7 +55,7 @@ def _server(database: str, seconds: float) -> Any:  # noqa: ANN401 (of a package
         "mcp.server.mcpserver.exceptions", "mcp", "tracedb mcp"
     ).ToolError
     kinds = import_extra("mcp.types", "mcp", "tracedb mcp")
-    tools = Tools(database, seconds)
+    tools = Tools(database, seconds, memory)
     server = _strict(sdk.MCPServer, refused, tools)(
         "tracedb",
         instructions=INSTRUCTIONS,

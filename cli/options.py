@@ -85,6 +85,24 @@ def simulated(
                 yield beside
 
 
+def memory(text: str, usual: str = "40 % of the machine's") -> Decorator:
+    """The option for a limit of memory, in bytes."""
+
+    def read(
+        _context: click.Context, _option: click.Parameter, size: str | None
+    ) -> int | None:
+        from tracedb.database import size_in
+
+        return None if size is None else size_in(size)
+
+    return click.option(
+        "--memory",
+        metavar="SIZE",
+        callback=read,
+        help=f"{text} Default: {usual}.",
+    )
+
+
 def output(metavar: str, text: str, *, required: bool = True) -> Decorator:
     """The option for a command's output file: `tracedb.outputs` has the rule."""
     rule = "Missing folders are created. Other existing files are never overwritten."

@@ -30,7 +30,8 @@ from .terminal import tell
     metavar="N",
     help="The port. Default: any free one.",
 )
-def serve(database: str, run: int | None, port: int) -> None:
+@options.memory("Memory limit of a query, such as 4GB.")
+def serve(database: str, run: int | None, port: int, memory: int | None) -> None:
     """Show the report of a run in a browser, with live SQL.
 
     The page is the one of `tracedb report`, with a field for read-only queries, and a
@@ -42,7 +43,7 @@ def serve(database: str, run: int | None, port: int) -> None:
 
     with tracedb.open(database, read_only=True) as opened:
         chosen = find_run(opened.connection, run).run_id
-    with Server(database, chosen, port) as server:
+    with Server(database, chosen, port, memory) as server:
         tell(f"{database}, run {chosen}: {server.url}")
         tell("stop it with Ctrl-C")
         server.serve_forever()

@@ -210,6 +210,24 @@ def test_a_call_that_takes_too_long_is_stopped(path: Path, query: str) -> None:
     assert found["rows"] == [[1]]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        # A single value, which DuckDB's own limit does not count.
+        "SELECT length(repeat('x', 3000000000))",
+        # What DuckDB itself refuses.
+        "SELECT list(hash(range)) FROM range(100000000)",
+    ],
+)
+def test_a_call_that_takes_too_much_memory_is_stopped(path: Path, query: str) -> None:
+    """Whoever notices it first; later calls work."""
+    worker = live.Worker(600_000_000)
+    with pytest.raises(tracedb.QueryError, match="600 MB of memory is not enough"):
+        worker.call(path, 60, live.query, query, 1)
+    found = worker.call(path, 60, live.query, "SELECT 1 AS n", 1)
+    assert found["rows"] == [[1]]
+
+
 def test_a_call_that_ends_its_process_is_one_line(path: Path) -> None:
     """As when the system runs out of memory; the next call gets a new process."""
     worker = live.Worker()

@@ -3,6 +3,7 @@
 Each call opens the file anew, which takes 0.1 s. So writers are not blocked between
 calls, and new data are seen. Calls run in a process of their own: DuckDB heeds an
 interrupt only between values, and a single value can take a minute and all memory.
+The process is ended if it takes more memory than it may.
 """
 
 from __future__ import annotations
@@ -11,22 +12,25 @@ import os
 import signal
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
+from pathlib import Path
 from threading import Event, Lock, Thread
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+import duckdb
 import msgspec
 
 import tracedb
-from tracedb.duck import connections
+from tracedb.duck import bounded_memory, connections
 from tracedb.encode import encode
 from tracedb.errors import FileAccessError, QueryError, TracedbError
+from tracedb.ingest import default_memory, of_duckdb
 from tracedb.words import counted, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
-    from pathlib import Path
 
     import polars as pl
 
@@ -41,6 +45,8 @@ _LONGEST = 500
 _AGAIN_SECONDS = 0.1
 _GRACE_SECONDS = 1.0
 """[s] Time for an interrupted query to end by itself."""
+_LOOK_SECONDS = 0.05
+"""[s] How often the memory of a call is looked at."""
 _HERE = "here, queries read relations only, and no files"
 
 P = ParamSpec("P")
@@ -50,8 +56,12 @@ T = TypeVar("T")
 class Worker:
     """A process that does one call at a time; the next call replaces one that ended."""
 
-    def __init__(self) -> None:
-        """Start nothing yet."""
+    def __init__(self, memory: int | None = None) -> None:
+        """Start nothing yet.
+
+        `memory` limits the process, in bytes; by default as much as an ingest may use.
+        """
+        self._memory = default_memory() if memory is None else memory
         self._one_call = Lock()
         self._running: tuple[SpawnProcess, Connection] | None = None
 
@@ -65,14 +75,18 @@ class Worker:
     ) -> T:
         """What `work`, a function of a module, returns for a database and values.
 
-        Raises `QueryError` if that takes more than `seconds`, or ends the process.
+        Raises `QueryError` if that takes more than `seconds` or more memory than it
+        may, or ends the process.
         """
         with self._one_call:
             process, pipe = self._running or self._start()
             self._running = None
             try:
-                pipe.send((path, seconds, work, values, named))
-                found = pipe.recv() if pipe.poll(seconds + _GRACE_SECONDS) else None
+                pipe.send((path, seconds, self._memory, work, values, named))
+                answer, refusal = self._answer(process, pipe, seconds + _GRACE_SECONDS)
+            except TimeoutError as error:
+                process.kill()
+                raise QueryError(_late(seconds)) from error
             except (EOFError, OSError) as error:
                 process.join()
                 raise QueryError(
@@ -82,14 +96,23 @@ class Worker:
             except BaseException:
                 process.kill()
                 raise
-            if found is None:
-                process.kill()
-                raise QueryError(_late(seconds))
             self._running = process, pipe
-        answer, refusal = found
         if refusal is not None:
             raise refusal
         return answer  # type: ignore[no-any-return]  # what `work` returned
+
+    def _answer(self, process: SpawnProcess, pipe: Connection, seconds: float) -> Any:  # noqa: ANN401 (what the call returns)
+        """What the process sends.
+
+        Raises `TimeoutError` if that takes too long, `QueryError` for too much memory.
+        """
+        end = monotonic() + seconds
+        while not pipe.poll(_LOOK_SECONDS):
+            if _resident(process) > self._memory:
+                raise QueryError(_too_much(self._memory))
+            if monotonic() > end:
+                raise TimeoutError
+        return pipe.recv()
 
     def _start(self) -> tuple[SpawnProcess, Connection]:
         """A new process that is ready: the time of its imports does not count."""
@@ -111,6 +134,22 @@ def _late(seconds: float) -> str:
     return f"stopped after {seconds:g} seconds; query less data"
 
 
+def _too_much(memory: int) -> str:
+    return (
+        f"{memory / 1e6:,.0f} MB of memory is not enough; query less data, or allow "
+        "more (`--memory`)"
+    )
+
+
+def _resident(process: SpawnProcess) -> int:
+    """[B] The memory that a process has; 0 where the system does not say."""
+    try:
+        pages = Path(f"/proc/{process.pid}/statm").read_text("ascii").split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def _work(pipe: Connection) -> None:
     """Do the calls that a pipe brings until it is closed."""
     # Ctrl-C reaches all processes of a terminal; the parent ends this one.
@@ -120,11 +159,11 @@ def _work(pipe: Connection) -> None:
     pipe.send(None)
     while True:
         try:
-            path, seconds, work, values, named = pipe.recv()
+            path, seconds, memory, work, values, named = pipe.recv()
         except EOFError:
             return
         try:
-            with _opened(path, seconds) as database:
+            with _opened(path, seconds, memory) as database:
                 answer = work(database, *values, **named)
         except TracedbError as error:
             pipe.send((None, error))
@@ -133,12 +172,15 @@ def _work(pipe: Connection) -> None:
 
 
 @contextmanager
-def _opened(path: str | Path, seconds: float) -> Iterator[Database]:
-    """Open a database read-only within the block, with a time limit.
+def _opened(path: str | Path, seconds: float, memory: int) -> Iterator[Database]:
+    """Open a database read-only within the block, with limits of time and memory.
 
-    Raises `QueryError` if the block takes longer.
+    Raises `QueryError` if the block takes more.
     """
-    with tracedb.open(path, read_only=True) as database:
+    with (
+        tracedb.open(path, read_only=True) as database,
+        bounded_memory(database.connection, of_duckdb(memory)),
+    ):
         is_done, is_late = Event(), Event()
         watcher = Thread(target=_stop_late, args=(seconds, is_done, is_late))
         watcher.start()
@@ -151,6 +193,10 @@ def _opened(path: str | Path, seconds: float) -> Iterator[Database]:
             raise QueryError(_late(seconds)) from error
         except FileAccessError as error:
             raise QueryError(_HERE) from error
+        except QueryError as error:
+            if isinstance(error.__cause__, duckdb.OutOfMemoryException):
+                raise QueryError(_too_much(memory)) from error
+            raise
         finally:
             is_done.set()
             watcher.join()

@@ -52,8 +52,10 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, path: str, run: int | None, port: int = 0) -> None:
-        """Take a port, any free one if it is 0.
+    def __init__(
+        self, path: str, run: int | None, port: int = 0, memory: int | None = None
+    ) -> None:
+        """Take a port, any free one if it is 0; `memory` limits a query, in bytes.
 
         Raises `DatabaseError` if the port is in use.
         """
@@ -61,7 +63,7 @@ class Server(ThreadingHTTPServer):
         self._path, self._run = path, run
         self._page: tuple[Any, bytes] = None, b""
         self._making = Lock()
-        self._worker = live.Worker()
+        self._worker = live.Worker(memory)
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:

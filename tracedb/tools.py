@@ -32,11 +32,16 @@ _WHATIF_ROWS = 12
 class Tools:
     """The tools over one database, which each call opens read-only."""
 
-    def __init__(self, path: str, seconds: float = live.MOST_SECONDS) -> None:
-        """Take the path and the time limit of a call."""
+    def __init__(
+        self,
+        path: str,
+        seconds: float = live.MOST_SECONDS,
+        memory: int | None = None,
+    ) -> None:
+        """Take the path, and the limits of a call: seconds, and bytes of memory."""
         self._path = path
         self._seconds = seconds
-        self._worker = live.Worker()
+        self._worker = live.Worker(memory)
 
     def summary(self, run: int | None = None) -> str:
         """Summarize what was recorded, how long steps take, and where that time goes.

@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str], None]
 
-__all__ = ["NO_TRACE", "Numbers", "default_memory", "ingest", "join", "rebuild"]
+__all__ = [
+    "NO_TRACE",
+    "Numbers",
+    "default_memory",
+    "ingest",
+    "join",
+    "of_duckdb",
+    "rebuild",
+]
 
 NO_TRACE = "skipped, not a trace"
 """The end of the progress line for a file in a folder that is not a trace."""
@@ -107,7 +115,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
         if memory is None:
             memory = int(memory_limit(connection) * _SHARE_OF_ALL)
         try:
-            with bounded_memory(connection, _of_duckdb(memory)):
+            with bounded_memory(connection, of_duckdb(memory)):
                 return _ingest(connection, job)
         except UncomputedError as error:
             raise culprit.blamed(
@@ -123,7 +131,7 @@ def default_memory() -> int:
         return int(memory_limit(connection) * _SHARE_OF_ALL)
 
 
-def _of_duckdb(memory: int) -> int:
+def of_duckdb(memory: int) -> int:
     """[B] DuckDB's share of the memory limit of the process."""
     return max(memory - _BESIDE_DUCKDB, int(memory * _LEAST_SHARE_OF_DUCKDB))
 

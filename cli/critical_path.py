@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SUMMARY = ("trace_id", "rank", "step", "kind", "time_ns", "time_share")
 _INTERVALS = (
-    *("path_id", "step", "offset_ns", "time_ns", "kind", "lane"),
+    *("trace_id", "step", "offset_ns", "time_ns", "kind", "lane"),
     *("op", "module", "name"),
 )
 

@@ -61,10 +61,8 @@ _ON_CPU = (
     "`tracedb ask DB straggler` compares them"
 )
 _OTHER_NEEDS = {
-    **dict.fromkeys(
-        ("compile_time", "compiled_region"),
-        "this database has no torch.compile regions and no CUDA graphs",
-    ),
+    "compile_time": "this database has no torch.compile regions and no CUDA graphs",
+    "compiled_region": "this database has no torch.compile regions",
     "last_collective": "this database has no flight recorder dump (docs/howto.md)",
     "logged_collective": "this database has no log with collective times",
     **dict.fromkeys(
@@ -75,6 +73,8 @@ _OTHER_NEEDS = {
     "data_loading": "this database has no DataLoader ranges (staging.data_loading)",
     "wait": "no call, thread or GPU work is known to have waited for another",
     "replayed_op": "this database has no launches of CUDA graphs",
+    "copy": "this database has no copies on a GPU",
+    "launch_bound": "no GPU work started late because of its launch",
     "rank_slack": "no ranks of one run meet in collectives on GPUs",
     "collective": _ON_CPU,
     "collective_kernel": _ON_CPU,
@@ -99,6 +99,11 @@ _ONLY_OPERATIONS = (
     f"questions {', '.join(_OF_OPERATIONS)}"
 )
 
+_TRACES = """
+SELECT trace_id, run_id, CASE WHEN rank >= 0 THEN rank END AS rank
+FROM staging.trace
+WHERE format <> 'et'
+"""
 _THREADS = """
 SELECT
     thread_id,
@@ -121,11 +126,11 @@ def write_rows(
 ) -> None:
     """Write the rows of an answer; if it has none, explain why.
 
-    A table names threads instead of numbering them, and explains the kinds of time.
+    A table has threads by name and traces by rank, and explains the kinds of time.
     """
     if output.format == "table":
         shown = _with_thread_names(db, rows.drop(_hidden_columns(rows)))
-        output.rows(shown, brief)
+        output.rows(_with_ranks(db, shown), brief)
         _tell_kinds(rows, WAITS if question == "wait" else KINDS)
     else:
         output.rows(rows, brief)
@@ -162,6 +167,35 @@ def _with_thread_names(db: tracedb.Database, rows: pl.DataFrame) -> pl.DataFrame
     return rows.insert_column(place, column).drop("thread_id", "role", strict=False)
 
 
+def _with_ranks(db: tracedb.Database, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with ranks instead of traces, where ranks tell these apart.
+
+    The number of the only run or trace is left out.
+    """
+    import polars as pl
+
+    traces = db.sql(_TRACES)
+    hidden = {"run_id"} if traces["run_id"].n_unique() <= 1 else set()
+    if traces.height <= 1:
+        hidden |= {"trace_id"}
+        if "rank" in rows.columns and rows["rank"].null_count() == rows.height:
+            hidden |= {"rank"}
+    elif _is_told_by_rank(traces, of_runs="run_id" in rows.columns):
+        hidden |= {"trace_id"}
+        if "trace_id" in rows.columns and "rank" not in rows.columns:
+            named = dict(traces.select("trace_id", "rank").iter_rows())
+            ranks = [named.get(number) for number in rows["trace_id"]]
+            place = rows.columns.index("trace_id")
+            rows = rows.insert_column(place, pl.Series("rank", ranks, dtype=pl.Int64))
+    return rows.drop(hidden, strict=False)
+
+
+def _is_told_by_rank(traces: pl.DataFrame, *, of_runs: bool) -> bool:
+    """Whether each trace has a rank of its own, in its run if `of_runs`."""
+    keys = traces.select("run_id", "rank") if of_runs else traces.select("rank")
+    return not traces["rank"].null_count() and keys.n_unique() == traces.height
+
+
 def _tell_kinds(rows: pl.DataFrame, words: dict[str, str]) -> None:
     """Explain the kinds of time in a table, in the table's order."""
     for column in ("kind", "type"):
@@ -184,10 +218,10 @@ def _reason(recorded: pl.DataFrame, question: str) -> str:
         return "this database has no collectives"
     if question == "straggler" and recorded.height == 1:
         return "the run has only one rank, so there is nothing to compare"
+    if needed and not recorded[needed].sum():
+        return words
     known = _OTHER_NEEDS | (_OF_STEPS if recorded["step_count"].sum() else {})
-    if question in known:
-        return known[question]
-    return words if needed and not recorded[needed].sum() else ""
+    return known.get(question, "")
 
 
 def _why_none_is_stuck(db: tracedb.Database) -> str:

@@ -22,18 +22,20 @@ if TYPE_CHECKING:
     from tracedb.part import Part
 
 _STEPS = (
-    *("method", "trace_id", "step", "measured_ns", "predicted_ns", "error_share"),
+    *("method", "trace_id", "rank", "step"),
+    *("measured_ns", "predicted_ns", "error_share"),
     *("measured_host_ns", "predicted_host_ns"),
     *("measured_gpu_end_ns", "predicted_gpu_end_ns"),
     *("as_measured_share", "unexplained_ns", "kept_ns"),
 )
 _SCORES = (
-    *("method", "has_others", "grouping", "gpu", "trace_id", "step_count"),
+    *("method", "has_others", "grouping", "gpu", "trace_id", "rank", "step_count"),
     *("gmae_share", "mape_share", "p90_share", "worst_share", "bias_share"),
     *("as_measured_share", "guess", "guess_mape_share"),
 )
 _BANDS = (
-    *("method", "trace_id", "step", "measured_ns", "low_ns", "predicted_ns", "high_ns"),
+    *("method", "trace_id", "rank", "step"),
+    *("measured_ns", "low_ns", "predicted_ns", "high_ns"),
     *("is_inside", "other_count"),
 )
 _OTHER_STEPS = "in the other steps of the trace"
@@ -51,7 +53,7 @@ _MATCHED = {
     "delay": "delays",
 }
 _EFFECTS = (
-    *("scenario", "method", "trace_id", "step"),
+    *("scenario", "method", "trace_id", "rank", "step"),
     *("baseline_ns", "predicted_ns", "change_share"),
     *("baseline_host_ns", "predicted_host_ns"),
 )

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tracedb.words import cut_distinct
+from tracedb.words import cut_distinct, shortened
 
 from .terminal import printable, write_text
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 # The units of columns by the suffix of their name. The first scale that the largest
-# value reaches is used for the whole column.
+# value reaches is used for the column.
 _SCALES: dict[str, list[tuple[float, str]]] = {
     "_ns": [(1e6, "{:,.3f} ms"), (1e3, "{:,.3f} us")],
     "_bytes": [
@@ -56,6 +56,7 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
 }
 _SINCE_1970_NS = 1 << 59
 """[ns] Larger values (from 1988 on) are not durations but times since 1970."""
+_SHOWN_AS_ZERO = 0.005
 _SAID_BY_THE_CELLS = ("_ns", "_bytes")
 _NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
 """Counted adjectives, whose headings have no plural."""
@@ -166,7 +167,7 @@ def _number_form(column: pl.Series) -> Callable[[float], str]:
             largest = max(values, default=0)
             if suffix == "_ns" and largest >= _SINCE_1970_NS:
                 return _date
-            return partial(_scaled, *_scale(largest, scales))
+            return partial(_scaled, scales, largest)
     return "{:.6g}".format if column.dtype.is_float() else str
 
 
@@ -174,7 +175,11 @@ def _scale(largest: float, scales: list[tuple[float, str]]) -> tuple[float, str]
     return next((scale for scale in scales if largest >= scale[0]), scales[-1])
 
 
-def _scaled(unit: float, form: str, value: float) -> str:
+def _scaled(scales: list[tuple[float, str]], largest: float, value: float) -> str:
+    unit, form = _scale(largest, scales)
+    # A size that would be shown as zero has a unit of its own; times never do.
+    if 0 < abs(value) < _SHOWN_AS_ZERO * unit and scales is not _SCALES["_ns"]:
+        unit, form = _scale(abs(value), scales)
     return form.format(float(value) / unit)
 
 
@@ -193,11 +198,15 @@ def _lift_constants(columns: list[_Column], width: int) -> list[_Column]:
     """Print first what all rows share: equal values, and the folder of paths."""
     constants = [c for c in columns if c.is_constant]
     others = [_lift_folder(c) for c in columns if not c.is_constant]
-    shared = [f"{c.heading} {c.cells[0]}" for c in constants if c.cells[0]]
+    shared = [_shared(c, width) for c in constants if c.cells[0]]
     shared += [f"{c.heading} in {folder}" for c, folder in others if folder]
     if shared:
         write_text("\n".join(_joined(shared, width)))
     return [column for column, _ in others]
+
+
+def _shared(column: _Column, width: int) -> str:
+    return f"{column.heading} {shortened(column.cells[0], width)}"
 
 
 def _joined(values: list[str], width: int) -> list[str]:

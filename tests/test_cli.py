@@ -11,6 +11,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from tracedb import QueryError, catalog
 from tracedb import open as open_database
 from tracedb.cli import ingest, missing_steps, table
 from tracedb.cli.main import COMMANDS, tracedb
+from tracedb.words import shortened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -312,6 +314,9 @@ def test_options_filter_an_answer(
         ("straggler", "this database has no collectives"),
         ("straggler_recovery", "this database has no table of operations"),
         ("scenario_hit", "no scenario given"),
+        # GPU work there is, but no copies; the trace has steps, so they are no reason.
+        ("copy", "this database has no copies on a GPU"),
+        ("compiled_region", "this database has no torch.compile regions\n"),
     ],
 )
 def test_an_empty_answer_says_why(tiny: Path, question: str, said: str) -> None:
@@ -1003,6 +1008,51 @@ def test_headings_of_counts_are_words(tiny: Path) -> None:
     query = "SELECT 1 AS op_count, 2 AS match_count, 3 AS late_count"
     heading, *_ = run("sql", tiny, query).stdout.splitlines()
     assert heading.split() == ["ops", "matches", "late"]
+
+
+def test_sizes_are_never_shown_as_zero(tiny: Path) -> None:
+    """A small size among large ones has a unit of its own; times share theirs."""
+    sizes, times = "[5, 7::BIGINT << 30, 0]", "[5, 7000000, 0]"
+    query = f"SELECT unnest({sizes}) AS a_bytes, unnest({times}) AS b_ns"
+    shown = run("sql", tiny, query).stdout.splitlines()[2:]
+    assert [line.split() for line in shown] == [
+        ["5", "B", "0.000", "ms"],
+        ["7.00", "GiB", "7.000", "ms"],
+        ["0.00", "GiB", "0.000", "ms"],
+    ]
+
+
+@pytest.mark.until("critical_path")
+def test_tables_have_ranks_instead_of_traces(tmp_path: Path) -> None:
+    """Traces of two runs keep their numbers; csv has all numbers in any case."""
+    expected = [("one", []), ("one", ["rank"]), ("two", ["trace_id"])]
+    for rank, (run_name, own) in enumerate(expected):
+        (tmp_path / f"{rank}.json").write_text(
+            json.dumps(
+                {
+                    **tiny_trace(),
+                    "distributedInfo": {"rank": rank % 2, "world_size": 2},
+                    "salt": rank,
+                }
+            )
+        )
+        done = run(
+            *("ingest", tmp_path / f"{rank}.json", "--db", tmp_path / "run.duckdb"),
+            *("--run", run_name),
+        )
+        assert done.exit_code == 0, done.stderr
+        heading = run("overheads", tmp_path / "run.duckdb").stdout.splitlines()[0]
+        assert heading.split()[:-4] == [*own, "step", "thread"]
+        names = run("overheads", tmp_path / "run.duckdb", "--format", "csv").stdout
+        assert names.startswith("trace_id,step_id,step,")
+
+
+def test_names_of_megabytes_are_shortened_at_once() -> None:
+    """The time is proportional to their length."""
+    begun = time.monotonic()
+    for name in ("x" * 10**7, "a::" * 10**6, "void " + "x" * 10**7, "x<" * 10**6):
+        assert len(shortened(name, 40)) == 40
+    assert time.monotonic() - begun < 20
 
 
 def test_paths_of_narrow_tables_keep_their_ends(tiny: Path) -> None:

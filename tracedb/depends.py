@@ -67,7 +67,7 @@ ORDER BY distance, direction DESC, node.start_ns, node_id, via_node_id
 _CANDIDATES = """
 SELECT
     node.node_id,
-    node.trace_id,
+    CASE WHEN rank >= 0 THEN 'rank ' || rank ELSE 'trace ' || node.trace_id END,
     mark.step,
     node.start_ns - coalesce(
         mark.start_ns,
@@ -140,11 +140,11 @@ def find_node(
 
 
 def _reported(
-    node: int, trace: int, step: int | None, offset: int, duration: int
+    node: int, trace: str, step: int | None, offset: int, duration: int
 ) -> str:
     place = "" if step is None else f" step {step}"
     return (
-        f"{node} (trace {trace}{place}, at {offset / 1e6:.3f} ms, "
+        f"{node} ({trace}{place}, at {offset / 1e6:.3f} ms, "
         f"{duration / 1e3:.3f} us long)"
     )
 

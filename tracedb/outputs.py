@@ -78,7 +78,9 @@ def written(path: Path, error: type[TracedbError]) -> Iterator[Path]:
             "choose another place"
         ) from problem
     finally:
-        beside.unlink(missing_ok=True)
+        # Deleting fails in a read-only folder even if there is no file.
+        if beside.exists():
+            beside.unlink()
 
 
 @contextmanager

@@ -106,9 +106,10 @@ def _cut_around(name: str, place: int, width: int) -> str:
     return name[:head] + ELLIPSIS + name[begin : end - 1] + ELLIPSIS
 
 
-_SCOPE = re.compile(r"\(anonymous namespace\)::|\b[A-Za-z_]\w*::")
+# Possessive, so that names of megabytes take linear time.
+_SCOPE = re.compile(r"\(anonymous namespace\)::|\b[A-Za-z_]\w*+::")
 _TEMPLATE_OR_CALL = re.compile(
-    r"^(?:void )?[\w:]*(?:\(anonymous namespace\)::)?\w+[<(]"
+    r"^(?:void )?[\w:]*+(?:(?<=\w)|\(anonymous namespace\)::\w++)[<(]"
 )
 
 

@@ -30,6 +30,8 @@ range AS (
             '[0-9]+', '[0-9]+', 'g'
         ) AS mark
     FROM staging.annotation
+    -- Where XLA's threads wait for each other.
+    WHERE NOT regexp_matches(name, '^Wait(:| for) |\(wait for .*\)$')
 ),
 
 spaced AS (

@@ -55,7 +55,7 @@ _HOST = re.compile(r"/host:(?!metadata)")
 _STREAM = re.compile(r"Stream #(\d+)")
 _OPS = re.compile(r"(Async )?XLA (Async )?Ops\b|(Async )?XLA async ops", re.IGNORECASE)
 _CALL = re.compile(r"(?P<driver>cu)[A-Z]|(cuda|hip)[A-Z]")
-# Where the host waits for a buffer, or for other threads; see `staging.call_kind`.
+# Where a thread waits for a result; see `staging.call_kind` and `staging.step_mark`.
 _WAIT = re.compile(
     r"(.*::)?(Await|Block(Host)?UntilReady)|np\.asarray\(jax\.Array\)"
     r"|Wait(:| for) .*|.*\(wait for .*\)"
@@ -259,9 +259,10 @@ def _of_host(
 ) -> Iterator[Event]:
     """Events of the host's threads, which calls of the runtime share.
 
-    Where the host waits, no op runs: with devices, that is a call that waits for one.
+    Where the host waits, no op runs: with devices, that is a call that waits for one,
+    without them a range, whose end can be what another thread waits for.
     """
-    waiting = "cuda_runtime" if has_devices else "xla_wait"
+    waiting = "cuda_runtime" if has_devices else "user_annotation"
     for line in plane.lines:
         yield metadata("thread_name", pid, line.tid, {"name": line.name})
         for span in line.spans:

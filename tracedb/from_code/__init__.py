@@ -5,8 +5,8 @@ it on PyTorch's fake tensors; `program` nests its ops; `launches` maps ops to GP
 `host_times` gives host times; `timeline` lays the step out in time; `estimation`
 ingests the result as a trace. During the run `fake_gpu` stands in for the GPU,
 `fake_cuda` for its streams, `fake_ranks` for the other ranks and `fake_mesh` for their
-meshes; `composed` decomposes ops that no dispatch mode sees; `data_parallel` averages
-gradients; `recorder` records ops and `memory` allocations. For a sweep, `batches` fits
+meshes; `composed` decomposes ops that no dispatch mode sees; `lazy` makes lazy modules' tensors;
+`data_parallel` averages gradients; `recorder` records ops and `memory` allocations. For a sweep, `batches` fits
 functions of the batch size to a few `recordings`, number by number (`sizes`).
 
 If ranks send to one another, `job_run` runs each in a process, with a `mailbox` for

@@ -12,7 +12,13 @@ from torch.nn import functional
 from tracedb.errors import EstimateError
 from tracedb.from_code import place
 from tracedb.from_code.changed import changed
-from tracedb.from_code.fake_gpu import FakeGpu, converted_in_place, is_gpu, with_foreach
+from tracedb.from_code.fake_gpu import (
+    FakeGpu,
+    converted_in_place,
+    is_gpu,
+    staying,
+    with_foreach,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,5 +113,6 @@ def absent(cpu: FakeCpu) -> Iterator[None]:
         stack.enter_context(changed(torch.cuda, cuda))
         stack.enter_context(changed(nn.Module, {"_apply": converted_in_place}))
         stack.enter_context(changed(functional, called))
+        stack.enter_context(staying())
         stack.enter_context(with_foreach())
         yield

@@ -17,12 +17,13 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
+from torch.nn.parameter import is_lazy
 from torch.optim import optimizer as _optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext
 
-from tracedb.from_code import place
+from tracedb.from_code import lazy, place
 from tracedb.from_code.changed import changed
 from tracedb.from_code.checks import FOUND
 from tracedb.from_code.cuda_names import (
@@ -38,6 +39,7 @@ from tracedb.from_code.unknown import Count, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from tracedb.from_code.recorder import Recorder
 
@@ -164,6 +166,7 @@ class FakeGpu(TorchFunctionMode):
             torch.Tensor.cuda: lambda t, *_, **more: self._to(t, _GPU, **more),
             torch.Tensor.cpu: lambda t, *_, **__: self._to(t, _CPU),
             torch.Tensor.__deepcopy__: _copied,
+            torch.Tensor.data.__set__: _replaced,  # type: ignore[attr-defined]
             torch.Tensor.pin_memory: lambda t, *_, **__: t,
             torch.Tensor.backward: self._backward,
             torch.dropout: self.dropout,
@@ -379,6 +382,13 @@ def _copied(tensor: torch.Tensor, memo: dict[int, object]) -> object:
     return memo[id(tensor)]
 
 
+def _replaced(tensor: torch.Tensor, data: torch.Tensor) -> None:
+    """Set the data of a tensor, whose known values are those of the data."""
+    torch.Tensor.data.__set__(tensor, data)  # type: ignore[attr-defined]
+    if isinstance(tensor, FakeTensor):
+        tensor.constant = data.constant if isinstance(data, FakeTensor) else None
+
+
 @contextmanager
 def _cast_as_on_gpu() -> Iterator[bool]:
     """Emulate CUDA's autocast, which ignores CPU tensors; yield if it is active."""
@@ -464,6 +474,11 @@ def with_foreach() -> Iterator[None]:
             types.remove(FakeTensor)
 
 
+def staying() -> AbstractContextManager[None]:
+    """Keep function modes in the backward pass, where layers are computed again."""
+    return changed(torch.autograd, {"has_torch_function": lambda _tensors: False})
+
+
 @contextmanager
 def _without_onednn() -> Iterator[None]:
     """Expand recurrent layers, which oneDNN computes as one op."""
@@ -525,6 +540,9 @@ def converted_in_place(
     for child in module.children() if recurse else ():
         converted_in_place(child, convert)
     for name, parameter in module.named_parameters(recurse=False):
+        if is_lazy(parameter):
+            lazy.convert(parameter, convert)
+            continue
         with torch.no_grad():
             converted = convert(parameter)
         if converted is parameter or not isinstance(parameter, FakeTensor):
@@ -534,7 +552,10 @@ def converted_in_place(
         else:
             setattr(module, name, nn.Parameter(converted, parameter.requires_grad))
     for name, buffer in module.named_buffers(recurse=False):
-        setattr(module, name, convert(buffer))
+        if is_lazy(buffer):
+            lazy.convert(buffer, convert)
+        else:
+            setattr(module, name, convert(buffer))
     return module
 
 
@@ -582,6 +603,7 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
         resized = {"resize_": _resized(recorder)}
         stack.enter_context(changed(torch.UntypedStorage, resized))
         stack.enter_context(changed(torch.Tensor, {"record_stream": nothing}))
+        stack.enter_context(staying())
         stack.enter_context(changed(nn.Module, {"_apply": converted_in_place}))
         # Python code calls these by name, which bypasses the function mode.
         called = {

@@ -22,6 +22,7 @@ import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.modules import module as modules
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer, optimizer
 from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -34,6 +35,7 @@ from tracedb.from_code.fake_cpu import FakeCpu, absent
 from tracedb.from_code.fake_gpu import FakeGpu, present
 from tracedb.from_code.fake_ranks import FakeRanks
 from tracedb.from_code.job import Job
+from tracedb.from_code.lazy import lazy_modules, refuse_stale
 from tracedb.from_code.loading import loading
 from tracedb.from_code.memory import CUDA_BLOCK, Holding, Memory, peak
 from tracedb.from_code.numbers import of_unknown
@@ -111,6 +113,8 @@ class FakeRun:
             stack.enter_context(of_unknown())
             stack.enter_context(loading(self._recorder))
             stack.enter_context(saving(self._recorder))
+            stack.enter_context(lazy_modules())
+            stack.enter_context(_dispatching())
             stack.enter_context(self._ranks.present())
             stack.enter_context(self._observer.watching())
             stack.enter_context(self._recorder)
@@ -215,6 +219,24 @@ def _uncollected() -> Iterator[None]:
 
 
 @contextmanager
+def _dispatching() -> Iterator[None]:
+    """Let inference mode disable gradients only.
+
+    PyTorch's own dispatches ops that consist of others as one, unlike to a real device.
+    """
+
+    def enter(mode: Any) -> None:  # noqa: ANN401 (it keeps what was before)
+        mode.before = torch.is_grad_enabled()
+        torch.set_grad_enabled(mode.before and not mode.mode)
+
+    def leave(mode: Any, *_: object) -> None:  # noqa: ANN401
+        torch.set_grad_enabled(mode.before)
+
+    with changed(torch.inference_mode, {"__enter__": enter, "__exit__": leave}):
+        yield
+
+
+@contextmanager
 def _quiet() -> Iterator[None]:
     """Let PyTorch log no traceback for what an error says in one line."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
@@ -300,16 +322,20 @@ class _Observer:
 
     def _know(self, root: torch.nn.Module) -> None:
         """Register the names, parameters and buffers of a model."""
-        self._modules[id(root)] = root
+        if not any(map(is_lazy, root.parameters())):
+            self._modules[id(root)] = root
         for name, module in root.named_modules():
             path = f"{type(root).__name__}.{name}" if name else type(root).__name__
             self._names[id(module)] = path
         for name, parameter in root.named_parameters():
+            if is_lazy(parameter):
+                continue
             self._hold(parameter, "parameter", name)
             if not isinstance(parameter, FakeTensor):
                 self._gradients.append((parameter, parameter.grad))
         for name, buffer in root.named_buffers():
-            self._hold(buffer, "buffer", name)
+            if not is_lazy(buffer):
+                self._hold(buffer, "buffer", name)
 
     def _hold(self, tensor: torch.Tensor, kind: str, name: str = "") -> None:
         for part in dense_parts(tensor):
@@ -327,6 +353,7 @@ class _Observer:
                 f"{place.of_caller()}: LBFGS is assumed to run all its iterations, "
                 "each with one evaluation"
             )
+        refuse_stale(_optimized(chosen))
         self._keep_counters(chosen)
         self.mark_gradients()
         self._recorder.now.phase = "optimizer"

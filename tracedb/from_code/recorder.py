@@ -19,8 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from tracedb.from_code import collectives, composed, fake_cuda, place, synchronized
 from tracedb.from_code.checks import Checks, known_value
 from tracedb.from_code.collectives import Message
-from tracedb.from_code.cpu.workspace import Call as Convolution
-from tracedb.from_code.cpu.workspace import call as convolution
+from tracedb.from_code.cpu import workspace
 from tracedb.from_code.memory import CALLER, Holding, Ledger
 from tracedb.from_code.ops import MARK, Argument, Dispatched, Ordering, Shape
 from tracedb.from_code.selecting import Selecting
@@ -156,7 +155,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now = Now()
         self.ops: dict[int, Dispatched] = {}
         self.assumptions = Assumptions()
-        self.convolutions: dict[int, Convolution] = {}
+        self.convolutions: dict[int, workspace.Call] = {}
         """Calls on a CPU, by the number of the op."""
         self.checks = Checks()
         self.selecting = Selecting(self)
@@ -387,7 +386,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 # Recurrent layers ask for the first size of a packed batch.
                 with _disable_current_modes():
                     result.constant = func(*args, **kwargs)
-            return self._bags(args, result) if func in _BAGS else result
+            made = self._bags(args, result) if func in _BAGS else result
+            return workspace.kept(func, args, made)
         except (DataDependentOutputException, DynamicOutputShapeException):
             if synchronized.takes_all(func):
                 return torch.clone(*tensors_of(args[:1]))
@@ -508,7 +508,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             awaits=self._awaits(func, holdings),
             stream=fake_cuda.current(),
         )
-        called = None if self.has_gpu else convolution(func, args)
+        called = None if self.has_gpu else workspace.call(func, args)
         if called is not None:
             self.convolutions[number] = called
         for tensor in tensors_of(result):

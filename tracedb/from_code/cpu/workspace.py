@@ -1,14 +1,16 @@
-"""The memory that a CPU's convolutions need beside their results.
+"""The memory that a CPU's convolutions and recurrent layers need beside their results.
 
 oneDNN copies inputs, weights and results to layouts of its own, which depend on the CPU
 and the shape. So each convolution runs for real. If its examples are many, few of them
-run, twice, and the sizes of what it allocates in turn are lines through these.
+run, twice, and the sizes of what it allocates in turn are lines through these. A
+recurrent layer keeps its workspace for the backward pass; it runs for real, too.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from math import prod
 from pathlib import Path
@@ -18,17 +20,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from tracedb.from_code.fake_mesh import really
 from tracedb.from_code.memory import Holding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _ATEN: Any = torch.ops.aten
+_RECURRENT = _ATEN.mkldnn_rnn_layer.default
+"""A layer of an LSTM, which only CPUs have."""
 _BATCHED: dict[Any, int] = {
     _ATEN.convolution.default: 1,
     _ATEN.convolution_backward.default: 2,
+    _RECURRENT: 0,
+    _ATEN.mkldnn_rnn_layer_backward.default: 0,
 }
-"""How many of the first arguments have the batch as their first dimension."""
+"""How many of the first arguments have the batch as their first dimension.
+
+A recurrent layer, where it is not the first one, runs as it is.
+"""
 _MOST_BYTES = 16_000_000
 """[B] Inputs of this size run with all examples."""
 _FEWEST = 4
@@ -93,6 +103,26 @@ def call(func: Any, args: Sequence[object]) -> Call | None:  # noqa: ANN401 (an 
     if func not in _BATCHED:
         return None
     return Call(func, tuple(map(_argument, args)))
+
+
+def kept(func: Any, args: Sequence[object], result: Any) -> object:  # noqa: ANN401 (an overload, and what it returns)
+    """An op's result: a recurrent layer's fake one has no workspace."""
+    if func is not _RECURRENT:
+        return result
+    *found, empty = result
+    return *found, empty.new_empty(_kept_bytes(Call(func, tuple(map(_argument, args)))))
+
+
+@lru_cache(maxsize=256)
+def _kept_bytes(layer: Call) -> int:
+    """[B] The workspace that a recurrent layer keeps."""
+    with really():
+        given = [
+            one.made(None) if isinstance(one, _Tensor) else one
+            for one in layer.arguments
+        ]
+        workspace: torch.Tensor | None = layer.func(*given)[-1]
+    return 0 if workspace is None else workspace.numel()
 
 
 def _argument(value: object) -> object:

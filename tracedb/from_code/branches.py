@@ -1,8 +1,8 @@
 """Which way the user's code goes where a condition depends on an unknown value.
 
 A condition for leaving (`if ...: raise`, also `continue`, `break` and `return`) is not
-met, and an assertion holds. A `while` loop has no usual length. Every other condition
-is false.
+met, and an assertion holds. A `while` loop goes on until another of its conditions ends
+it; without one, it has no usual length. Every other condition is false.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def condition(frame: FrameType) -> Condition:
     for tested in _tests(frame.f_code.co_filename):
         if not _covers(_span(tested.test), place) and _span(tested) != place:
             continue
-        if isinstance(tested, ast.While):
+        if isinstance(tested, ast.While) and not _has_other_end(tested.test):
             return Condition(is_of_loop=True)
         wanted = _wanted(tested)
         if wanted is not None:
@@ -78,9 +78,14 @@ def _covers(outer: _Place, inner: _Place) -> bool:
     return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
 
 
+def _has_other_end(test: ast.expr) -> bool:
+    """Whether several conditions must hold: `while not done and length < 20`."""
+    return isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+
+
 def _wanted(tested: _Tested) -> bool | None:
     """The truth of the whole condition that goes on; None if either does."""
-    if isinstance(tested, ast.Assert):
+    if isinstance(tested, (ast.Assert, ast.While)):
         return True
     if isinstance(tested, ast.If):
         if isinstance(tested.body[-1], _LEAVING):

@@ -17,12 +17,14 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
+from torch.nn.attention import flex_attention
 from torch.nn.parameter import is_lazy
 from torch.optim import optimizer as _optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext
 
+from tracedb.errors import EstimateError
 from tracedb.from_code import lazy, place
 from tracedb.from_code.changed import changed
 from tracedb.from_code.checks import FOUND
@@ -33,6 +35,7 @@ from tracedb.from_code.cuda_names import (
     Properties,
     capability,
 )
+from tracedb.from_code.draws import know
 from tracedb.from_code.fake_cuda import STREAMS, Nvtx, nothing, told
 from tracedb.from_code.fake_mesh import really
 from tracedb.from_code.unknown import Count, Unknown
@@ -159,6 +162,8 @@ class FakeGpu(TorchFunctionMode):
             torch.Tensor.__index__: lambda t: index(self._item(t)),
             torch.Tensor.__format__: self._formatted,
             torch.Tensor.tolist: self.listed,
+            torch.Tensor.__getitem__: partial(self._at, torch.Tensor.__getitem__),
+            torch.Tensor.__setitem__: partial(self._at, torch.Tensor.__setitem__),
             torch.Tensor.numpy: self._array,
             torch.Tensor.__array__: self._array,
             torch.Tensor.is_pinned: lambda *_, **__: False,
@@ -172,6 +177,7 @@ class FakeGpu(TorchFunctionMode):
             torch.dropout: self.dropout,
             functional.dropout: self.dropout,
             functional.scaled_dot_product_attention: self.attention,
+            functional.one_hot: self._one_hot,
         }
         own[_PADS] = recorder.selecting.padded
         for check, each in FOUND.items():
@@ -252,8 +258,29 @@ class FakeGpu(TorchFunctionMode):
             torch.Tensor.item(tensor)
         if known is not None:
             return known
-        is_number = tensor.is_floating_point() or tensor.dtype is torch.bool
-        return Unknown() if is_number else Count()
+        return _unknown(tensor)
+
+    def _one_hot(self, tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+        """Make classes, whose number is known."""
+        if num_classes == -1 and self._recorder.known_values(tensor) is None:
+            raise EstimateError(
+                f"{place.of_caller()}: the number of classes depends on a value that "
+                "is known only in a real run; give one_hot() `num_classes`"
+            )
+        return functional.one_hot(tensor, num_classes)
+
+    def _at(
+        self,
+        func: Callable[..., object],
+        tensor: torch.Tensor,
+        places: object,
+        *value: object,
+    ) -> object:
+        """Index a tensor: an unknown number selects as much as any other."""
+        each = places if isinstance(places, tuple) else (places,)
+        is_number = any(isinstance(p, torch.Tensor) and not p.dim() for p in each)
+        with changed(self._recorder, {"is_number_passed_on": is_number}):
+            return func(tensor, places, *value)
 
     def _checked(
         self,
@@ -273,6 +300,10 @@ class FakeGpu(TorchFunctionMode):
 
     def listed(self, tensor: torch.Tensor) -> object:
         """The values as a list, after one copy to the host."""
+        known = self._recorder.known_values(tensor)
+        if known is not None:
+            self._to(tensor, _CPU)
+            return known
         return self._array(self._to(tensor, _CPU)).tolist()
 
     @staticmethod
@@ -282,7 +313,7 @@ class FakeGpu(TorchFunctionMode):
 
         if isinstance(tensor, FakeTensor):
             values = np.empty(tuple(tensor.shape), dtype=object)
-            values.fill(Unknown())
+            values.fill(_unknown(tensor))
             return values
         with really():
             return tensor.numpy(force=True)
@@ -371,6 +402,35 @@ class FakeGpu(TorchFunctionMode):
         output: torch.Tensor = result[0]
         return output
 
+    def flex_attention(  # noqa: PLR0913, PLR0917 (as PyTorch has it)
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        score_mod: object = None,
+        block_mask: object = None,
+        scale: float | None = None,
+        enable_gqa: bool = False,  # noqa: FBT001, FBT002
+        return_lse: bool = False,  # noqa: FBT001, FBT002
+        **_: object,
+    ) -> object:
+        """Compute all blocks, as attention without a mask does."""
+        if score_mod is not None or block_mask is not None:
+            self._recorder.assumptions.tell(
+                f"{place.of_caller()}: flex attention is assumed to compute all "
+                "blocks, and to change scores at no cost"
+            )
+        made = self.attention(query, key, value, scale=scale, enable_gqa=enable_gqa)
+        if not return_lse:
+            return made
+        return made, made.new_empty(made.shape[:-1], dtype=torch.float32)
+
+
+def _unknown(tensor: torch.Tensor) -> Unknown:
+    """What is known of an element: whether it is an integer."""
+    is_number = tensor.is_floating_point() or tensor.dtype is torch.bool
+    return Unknown() if is_number else Count()
+
 
 def _copied(tensor: torch.Tensor, memo: dict[int, object]) -> object:
     """A deep copy; PyTorch's own sets the address of the copy's memory."""
@@ -385,8 +445,7 @@ def _copied(tensor: torch.Tensor, memo: dict[int, object]) -> object:
 def _replaced(tensor: torch.Tensor, data: torch.Tensor) -> None:
     """Set the data of a tensor, whose known values are those of the data."""
     torch.Tensor.data.__set__(tensor, data)  # type: ignore[attr-defined]
-    if isinstance(tensor, FakeTensor):
-        tensor.constant = data.constant if isinstance(data, FakeTensor) else None
+    know(tensor, data.constant if isinstance(data, FakeTensor) else None)
 
 
 @contextmanager
@@ -611,6 +670,8 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
             "dropout": gpu.dropout,
         }
         stack.enter_context(changed(functional, called))
+        flexible = {"flex_attention": gpu.flex_attention}
+        stack.enter_context(changed(flex_attention, flexible))
 
         def listed(tensor: FakeTensor) -> object:
             """Become a method of tensors, which a bound method would not."""

@@ -41,9 +41,10 @@ from tracedb.from_code.memory import CUDA_BLOCK, Holding, Memory, peak
 from tracedb.from_code.numbers import of_unknown
 from tracedb.from_code.ops import MODULE, Dispatched
 from tracedb.from_code.recorder import Recorder, tensors_of
+from tracedb.from_code.refused import refusing
 from tracedb.from_code.saving import saving
 from tracedb.from_code.sparse import dense_parts
-from tracedb.from_code.unknown import telling
+from tracedb.from_code.unknown import is_about, refuse, telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -114,6 +115,7 @@ class FakeRun:
             stack.enter_context(loading(self._recorder))
             stack.enter_context(saving(self._recorder))
             stack.enter_context(lazy_modules())
+            stack.enter_context(refusing())
             stack.enter_context(_dispatching())
             stack.enter_context(self._ranks.present())
             stack.enter_context(self._observer.watching())
@@ -260,6 +262,8 @@ def step_errors() -> Iterator[None]:
             f"{place.of_error(error)}: the code ends itself: exit({error.code!r})"
         ) from error
     except Exception as error:
+        if is_about(error):
+            refuse("a size", place.of_error(error))
         why = str(error).strip().partition("\n")[0] or type(error).__name__
         raise EstimateError(
             f"{place.of_error(error)}: cannot run on fake tensors: "

@@ -20,10 +20,12 @@ from tracedb.from_code import collectives, composed, fake_cuda, place, synchroni
 from tracedb.from_code.checks import Checks, known_value
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.cpu import workspace
+from tracedb.from_code.draws import draw
 from tracedb.from_code.memory import CALLER, Holding, Ledger
 from tracedb.from_code.ops import MARK, Argument, Dispatched, Ordering, Shape
 from tracedb.from_code.selecting import Selecting
 from tracedb.from_code.sparse import Sparse, dense_parts
+from tracedb.from_code.spread import Spread
 from tracedb.from_code.unknown import Assumptions, Unknown, refuse
 
 if TYPE_CHECKING:
@@ -158,6 +160,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.convolutions: dict[int, workspace.Call] = {}
         """Calls on a CPU, by the number of the op."""
         self.checks = Checks()
+        self.spread = Spread()
         self.selecting = Selecting(self)
         self.sparse = Sparse(self)
         self.has_gpu = has_gpu
@@ -207,6 +210,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 result = self._run(func, args, kwargs)
             self._note(number, func, (args, kwargs), result, given)
             self.checks.follow(func, args, tensors, result)
+            self.spread.follow(func, args, result)
         return result
 
     def _apart(
@@ -386,6 +390,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 # Recurrent layers ask for the first size of a packed batch.
                 with _disable_current_modes():
                     result.constant = func(*args, **kwargs)
+            draw(func, args, result, self.assumptions)
             made = self._bags(args, result) if func in _BAGS else result
             return workspace.kept(func, args, made)
         except (DataDependentOutputException, DynamicOutputShapeException):
@@ -410,8 +415,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.now.phase == "optimizer":
             # An optimizer counts its steps: all of them are to be alike.
             return None
-        found: float | None = self.known_values(tensor)
-        return found
+        found: Any = self.known_values(tensor)
+        while isinstance(found, list):
+            (found,) = found
+        return found  # type: ignore[no-any-return]
 
     @staticmethod
     def known_values(tensor: torch.Tensor) -> Any:  # noqa: ANN401 (numbers, or one)

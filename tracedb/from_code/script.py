@@ -8,6 +8,7 @@ import sys
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tracedb.errors import EstimateError
 from tracedb.from_code import place
 from tracedb.from_code.changed import changed
+from tracedb.from_code.converting import Finder, Loader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,11 +54,14 @@ class Script:
         others = self._taken()
         sys.modules.update(self._modules)
         sys.path.insert(0, str(self._root))
+        finder = Finder(self._root)
+        sys.meta_path.insert(0, finder)
         argv = {"argv": [str(self.path), *self.arguments]}
         try:
             with changed(sys, argv), changed(argparse.ArgumentParser, _PARSER):
                 yield
         finally:
+            sys.meta_path.remove(finder)
             sys.path.remove(str(self._root))
             self._modules = self._taken()
             sys.modules.update(others)
@@ -185,8 +190,9 @@ def load(path: Path, name: str, arguments: Sequence[str] = ()) -> Step:
     """
     script = Script(path, arguments)
     spec = spec_from_file_location(script.name, path)
-    if spec is None or spec.loader is None:
+    if spec is None or not isinstance(spec.loader, SourceFileLoader):
         raise EstimateError(f"{path}: not a Python file")
+    spec.loader = Loader(script.name, spec.loader.path)
     module = module_from_spec(spec)
     with script.running():
         if script.package:

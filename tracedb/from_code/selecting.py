@@ -13,7 +13,9 @@ import torch
 
 from tracedb.errors import EstimateError
 from tracedb.from_code import place, synchronized
+from tracedb.from_code.draws import know
 from tracedb.from_code.fake_mesh import really
+from tracedb.from_code.spread import choices, share, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,15 +86,26 @@ class Selecting:
         self._recorder.assumptions.tell(f"{place.of_caller()}: {what}")
 
     def _nonzero(self, mask: torch.Tensor) -> torch.Tensor:
-        count = mask.numel()
-        self._tell(f"a mask is assumed to select all of its {count:,} elements")
+        count = self._selected(mask)
         return mask.new_empty((count, mask.dim()), dtype=torch.long)
+
+    def _selected(self, mask: torch.Tensor, *, copies: int = 1) -> int:
+        """How many elements a mask selects: all, unless indices are spread."""
+        count, part = mask.numel() * copies, share(mask)
+        if part is None:
+            self._tell(f"a mask is assumed to select all of its {count:,} elements")
+            return count
+        found = round(count * part)
+        self._tell(
+            f"a mask is assumed to select {found:,} of its {count:,} elements: indices "
+            "are evenly spread"
+        )
+        return found
 
     def _masked_select(self, given: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         shapes: Any = torch.broadcast_shapes(given.shape, mask.shape)  # type: ignore[no-untyped-call]
-        count = shapes.numel()
-        self._tell(f"a mask is assumed to select all of its {count:,} elements")
-        return given.new_empty(count)
+        copies = shapes.numel() // max(mask.numel(), 1)
+        return given.new_empty(self._selected(mask, copies=copies))
 
     def _distinct(self, count: int) -> None:
         self._tell(f"all {count:,} values are assumed to be distinct")
@@ -142,8 +155,17 @@ class Selecting:
         if not least:
             _refuse("how many bins there are", "give bincount() `minlength`")
         self._tell(f"no value is assumed to be more than {least - 1:,} (`minlength`)")
-        dtype = torch.long if weights is None else torch.double
-        return given.new_empty(least, dtype=dtype)
+        made = given.new_empty(
+            least, dtype=torch.long if weights is None else torch.double
+        )
+        of = choices(given)
+        if of is not None and of <= least and weights is None:
+            with really():
+                counts = spread(given.numel(), of) + [0] * (least - of)
+                known = torch.tensor(counts)
+            know(made, known)
+            self._tell(f"the {of:,} values that are counted are equally often")
+        return made
 
     def _ctc_loss(
         self,

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def refuse(what: str) -> NoReturn:
+def refuse(what: str, where: str = "") -> NoReturn:
     """Raise `EstimateError` with the line of code that depends on a value."""
     raise EstimateError(
-        f"{place.of_caller()}: {what} depends on a value that is known only in a real "
-        "run; remove it from the step to estimate"
+        f"{where or place.of_caller()}: {what} depends on a value that is known only "
+        "in a real run; remove it from the step to estimate"
     )
 
 
@@ -164,6 +164,14 @@ class Unknown(float):
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _combined
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _combined
     __neg__ = __abs__ = __pos__ = _combined
+
+
+def is_about(error: Exception) -> bool:
+    """Whether PyTorch refused an unknown number, which is no number of its own."""
+    kinds = (Unknown.__name__, Count.__name__)
+    return isinstance(error, TypeError) and any(
+        word.rstrip(",") in kinds for word in f"{error}".split()
+    )
 
 
 class Count(Unknown):

@@ -1,0 +1,61 @@
+"""Random numbers that code draws one or two at a time, to choose something by them.
+
+They are in the middle of their range, so that all runs of a step are alike: crops are
+taken from the middle, and what happens rarely does not happen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from tracedb.from_code import place
+from tracedb.from_code.fake_mesh import really
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tracedb.from_code.unknown import Assumptions
+
+_ATEN: Any = torch.ops.aten
+_MOST = 2
+"""How many numbers are drawn at once."""
+_MIDDLE: dict[Any, Callable[[Sequence[Any]], float]] = {
+    _ATEN.rand.default: lambda _: 0.5,
+    _ATEN.randn.default: lambda _: 0.0,
+    _ATEN.randint.default: lambda given: given[0] // 2,
+    _ATEN.randint.low: lambda given: (given[0] + given[1]) // 2,
+    _ATEN.random_.to: lambda given: given[1] // 2,
+    getattr(_ATEN.random_, "from"): lambda given: (given[1] + given[2]) // 2,
+    _ATEN.uniform_.default: lambda given: (
+        sum((*given[1:], *(0.0, 1.0)[len(given) - 1 :])) / 2
+    ),
+    _ATEN.normal_.default: lambda given: (*given[1:], 0.0)[0],
+}
+"""The middle of the range, by the arguments."""
+
+
+def know(tensor: torch.Tensor, values: torch.Tensor | None) -> None:
+    """Let a fake tensor have known values, until it is written to."""
+    if not isinstance(tensor, FakeTensor):
+        return
+    tensor.constant = values
+    if values is not None:
+        tensor.fake_mode.fake_tensor_converter.add_constant_storage_mapping(tensor)
+
+
+def draw(func: Any, args: tuple[Any, ...], made: object, told: Assumptions) -> None:  # noqa: ANN401 (an overload)
+    """Let few random numbers have a known value, and tell it."""
+    middle = _MIDDLE.get(func)
+    if middle is None or not isinstance(made, FakeTensor) or made.numel() > _MOST:
+        return
+    value = middle(args)
+    with really():
+        known = torch.full(made.shape, value, dtype=made.dtype)
+    know(made, known)
+    told.tell(
+        f"{place.of_caller()}: a random number is assumed to be {value:g}, "
+        "in the middle of its range"
+    )

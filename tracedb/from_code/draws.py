@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tracedb.from_code.unknown import Assumptions
 
 _ATEN: Any = torch.ops.aten
+_DRAWN = "_tracedb_drawn"
+"""The attribute of a tensor that has the line to tell if its value is read."""
 _MOST = 2
 """How many numbers are drawn at once."""
 _MIDDLE: dict[Any, Callable[[Sequence[Any]], float]] = {
@@ -46,16 +48,40 @@ def know(tensor: torch.Tensor, values: torch.Tensor | None) -> None:
         tensor.fake_mode.fake_tensor_converter.add_constant_storage_mapping(tensor)
 
 
-def draw(func: Any, args: tuple[Any, ...], made: object, told: Assumptions) -> None:  # noqa: ANN401 (an overload)
-    """Let few random numbers have a known value, and tell it."""
-    middle = _MIDDLE.get(func)
-    if middle is None or not isinstance(made, FakeTensor) or made.numel() > _MOST:
-        return
-    value = middle(args)
-    with really():
-        known = torch.full(made.shape, value, dtype=made.dtype)
-    know(made, known)
-    told.tell(
-        f"{place.of_caller()}: a random number is assumed to be {value:g}, "
-        "in the middle of its range"
-    )
+class Draws:
+    """Makes random numbers, and follows what is computed of them."""
+
+    def __init__(self, told: Assumptions) -> None:
+        """Take where assumptions go."""
+        self._told = told
+        self._has_any = False
+
+    def draw(self, func: Any, args: tuple[Any, ...], made: object) -> None:  # noqa: ANN401 (an overload)
+        """Let few random numbers have a known value."""
+        middle = _MIDDLE.get(func)
+        if middle is None or not isinstance(made, FakeTensor) or made.numel() > _MOST:
+            return
+        value = middle(args)
+        with really():
+            known = torch.full(made.shape, value, dtype=made.dtype)
+        know(made, known)
+        self._has_any = True
+        setattr(
+            made,
+            _DRAWN,
+            f"{place.of_caller()}: a random number is assumed to be "
+            f"{value:g}, in the middle of its range",
+        )
+
+    def follow(self, given: Sequence[torch.Tensor], result: object) -> None:
+        """Note that an op's results are known by what was drawn."""
+        drawn = [one for one in given if hasattr(one, _DRAWN)] if self._has_any else []
+        for one in result if isinstance(result, (tuple, list)) else (result,):
+            if drawn and isinstance(one, FakeTensor) and one.constant is not None:
+                setattr(one, _DRAWN, getattr(drawn[0], _DRAWN))
+
+    def tell(self, tensor: torch.Tensor) -> None:
+        """Tell what was drawn where code reads a value."""
+        line = getattr(tensor, _DRAWN, None)
+        if line is not None:
+            self._told.tell(line)

@@ -40,7 +40,7 @@ from tracedb.from_code.loading import loading
 from tracedb.from_code.memory import CUDA_BLOCK, Holding, Memory, peak
 from tracedb.from_code.numbers import of_unknown
 from tracedb.from_code.ops import MODULE, Dispatched
-from tracedb.from_code.recorder import Recorder, tensors_of
+from tracedb.from_code.recorder import KNOWN, Recorder, tensors_of
 from tracedb.from_code.refused import refusing
 from tracedb.from_code.saving import saving
 from tracedb.from_code.sparse import dense_parts
@@ -75,10 +75,6 @@ class FakeStep:
         return peak(self.held, self.names, block=self.block)
 
 
-_KNOWN = 4_096
-"""Tensors of so many of Python's own numbers keep them."""
-
-
 class _Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
     """A fake tensor mode that copies share: mixing two modes is slow."""
 
@@ -106,7 +102,7 @@ class FakeRun:
             # Copying a fake tensor asks for its address, which is never used.
             stack.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeT")
-            stack.enter_context(changed(fake_tensor, {"CONSTANT_NUMEL_LIMIT": _KNOWN}))
+            stack.enter_context(changed(fake_tensor, {"CONSTANT_NUMEL_LIMIT": KNOWN}))
             stack.enter_context(self._fake)
             stack.enter_context(_quiet())
             stack.enter_context(self._present())

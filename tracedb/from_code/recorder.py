@@ -20,7 +20,7 @@ from tracedb.from_code import collectives, composed, fake_cuda, place, synchroni
 from tracedb.from_code.checks import Checks, known_value
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.cpu import workspace
-from tracedb.from_code.draws import draw
+from tracedb.from_code.draws import Draws, know
 from tracedb.from_code.memory import CALLER, Holding, Ledger
 from tracedb.from_code.ops import MARK, Argument, Dispatched, Ordering, Shape
 from tracedb.from_code.selecting import Selecting
@@ -31,6 +31,8 @@ from tracedb.from_code.unknown import Assumptions, Unknown, refuse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+KNOWN = 4_096
+"""Tensors of so many numbers, of Python's own or a data loader's, keep them."""
 _NO_WORK = ("prim", "profiler")
 """Namespaces of ops that only query, or mark ranges."""
 
@@ -161,6 +163,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Calls on a CPU, by the number of the op."""
         self.checks = Checks()
         self.spread = Spread()
+        self.draws = Draws(self.assumptions)
         self.selecting = Selecting(self)
         self.sparse = Sparse(self)
         self.has_gpu = has_gpu
@@ -211,6 +214,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._note(number, func, (args, kwargs), result, given)
             self.checks.follow(func, args, tensors, result)
             self.spread.follow(func, args, result)
+            self.draws.follow(tensors, result)
         return result
 
     def _apart(
@@ -390,7 +394,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 # Recurrent layers ask for the first size of a packed batch.
                 with _disable_current_modes():
                     result.constant = func(*args, **kwargs)
-            draw(func, args, result, self.assumptions)
+            self.draws.draw(func, args, result)
             made = self._bags(args, result) if func in _BAGS else result
             return workspace.kept(func, args, made)
         except (DataDependentOutputException, DynamicOutputShapeException):
@@ -420,12 +424,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             (found,) = found
         return found  # type: ignore[no-any-return]
 
-    @staticmethod
-    def known_values(tensor: torch.Tensor) -> Any:  # noqa: ANN401 (numbers, or one)
+    def known_values(self, tensor: torch.Tensor) -> Any:  # noqa: ANN401 (numbers, or one)
         """The values of a tensor that is real, or was made from Python's numbers."""
         real = tensor.constant if isinstance(tensor, FakeTensor) else tensor
         if real is None:
             return None
+        self.draws.tell(tensor)
         with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001
             return real.tolist()
 
@@ -477,8 +481,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self.ledger.add(storage, there)
 
     def load(self, tensor: torch.Tensor) -> None:
-        """Place a tensor that a data loader made on the host, if code names a GPU."""
+        """Place a tensor that a data loader made on the host, if code names a GPU.
+
+        Its whole numbers (labels, masks) are known, so what is selected by them is.
+        """
         self.holding(tensor).is_on_gpu = not self.side.is_gpu_named
+        if not tensor.is_floating_point() and tensor.numel() <= KNOWN:
+            know(self._twin(tensor), tensor)
 
     def _twin(self, tensor: torch.Tensor) -> FakeTensor:
         """The fake tensor that represents a real one."""

@@ -76,3 +76,18 @@ def test_what_is_written_to_is_not_spread(tmp_path: Path) -> None:
     step = recorded(tmp_path, code)
     assert "select all of its 40 elements" in told(step)[0]
     assert "aten::nonzero" in names(step)
+
+
+def test_labels_of_a_loader_are_known(tmp_path: Path) -> None:
+    """A batch is loaded for real, so a mask by its labels selects what it does."""
+    code = """
+        def collated(numbers):
+            return torch.tensor([1 if number < 5 else -100 for number in numbers])
+        loader = DataLoader(range(16), 16, collate_fn=collated)
+        def step():
+            labels = next(iter(loader)).to(gpu)
+            return model(torch.ones(16, 8, device=gpu))[labels != -100]
+        """
+    step = recorded(tmp_path, code)
+    assert [op for op in step.ops.values() if op.results][-1].results[0].dims == (5, 4)
+    assert not told(step)

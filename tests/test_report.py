@@ -414,6 +414,18 @@ def test_kinds_have_readable_names(folder: Path, page: Page) -> None:
             assert all("_" not in words and words for words, _ in first)
 
 
+def test_ranks_stand_for_traces(folder: Path, page: Page) -> None:
+    """Only the list of files numbers traces, if each has a rank or there is one."""
+    numbered = (
+        "data.sections.filter(s => s.columns.includes('trace_id') && "
+        "[...document.querySelectorAll(`#${s.name} th`)]"
+        ".some(one => one.textContent === 'trace id')).map(s => s.name)"
+    )
+    for name in ("gpu", "eight", "cpu"):
+        page.open(folder / f"{name}.html")
+        assert page.run(numbered) == ["files"]
+
+
 def test_pictures_get_all_ranks_and_steps() -> None:
     """Rows that a table could leave out are there where a picture would miss them."""
     rows = [(rank, step, 9, 9, rank) for rank in range(8) for step in range(100)]

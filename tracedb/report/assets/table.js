@@ -27,10 +27,20 @@ function named(column, value, short) {
   return words && words !== value ? [words, " ", el("code", null, value)] : [bdi(short.get(value) ?? value)];
 }
 
+/** Whether a column of the report numbers traces whose ranks stand beside it, or the only one. */
+function isNamedByRank(section, column) {
+  const files = data.sections.find(({ name }) => name === "files");
+  if (column !== "trace_id" || section === files || !data.sections.includes(section)) return false;
+  const ranks = files.rows.map((row) => row[files.columns.indexOf("rank")]);
+  const areOwn = section.columns.includes("rank") && !ranks.includes(null) && new Set(ranks).size === ranks.length;
+  return areOwn || ranks.length === 1;
+}
+
 /** The table of a section, with its tools. */
 function table(section) {
   // A column without any value tells nothing.
-  const used = section.columns.flatMap((_, i) => (section.rows.some((row) => row[i] != null && row[i] !== "") ? [i] : []));
+  const isUsed = (i) => section.rows.some((row) => row[i] != null && row[i] !== "") && !isNamedByRank(section, section.columns[i]);
+  const used = section.columns.flatMap((_, i) => (isUsed(i) ? [i] : []));
   const columns = used.map((i) => section.columns[i]);
   const rows = section.rows.map((row) => used.map((i) => row[i]));
   const short = columns.map((column) => new Map(Object.entries(section.short?.[column] ?? {})));

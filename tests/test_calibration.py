@@ -19,6 +19,7 @@ from test_cli import run as run_command
 
 import tracedb
 from tracedb.estimates import recompute
+from tracedb.kernels.dtypes import matrix_peak, vector_peak
 from tracedb.kernels.hardware import hardware_table
 
 V100 = "Tesla V100-SXM2-32GB"
@@ -367,7 +368,30 @@ MODELS = {
     "NVIDIA RTX A1000 Laptop GPU": "unknown",
     "NVIDIA H100 80GB HBM3": "H100",
     "H1000": "unknown",
-    "NVIDIA GH200 480GB": "H200",
+    "NVIDIA H100 NVL": "H100 NVL",
+    "NVIDIA GH200 480GB": "GH200",
+    "NVIDIA GH200 144G HBM3e": "GH200 144GB",
+    "NVIDIA H200": "H200",
+    "NVIDIA H200 NVL": "H200 NVL",
+    "NVIDIA H20": "H20",
+    "NVIDIA H800": "H800",
+    "NVIDIA H800 PCIe": "H800 PCIe",
+    "NVIDIA A800-SXM4-80GB": "A800",
+    "NVIDIA A800 80GB PCIe": "A800 PCIe",
+    "NVIDIA B200": "B200",
+    "NVIDIA GB200": "GB200",
+    "NVIDIA B300 SXM6 AC": "B300",
+    "NVIDIA GB300": "GB300",
+    "NVIDIA RTX A6000": "RTX A6000",
+    "NVIDIA RTX 6000 Ada Generation": "RTX 6000 Ada",
+    "NVIDIA GeForce RTX 3090": "RTX 3090",
+    "NVIDIA GeForce RTX 3090 Ti": "unknown",
+    "NVIDIA GeForce RTX 4090": "RTX 4090",
+    "NVIDIA GeForce RTX 4090 Laptop GPU": "unknown",
+    "NVIDIA GeForce RTX 5090": "RTX 5090",
+    "AMD Instinct MI300A": "MI300A",
+    "AMD Instinct MI325X": "MI325X",
+    "AMD Instinct MI355X": "MI355X",
     "AMD Instinct MI300X": "MI300X",
     "MI3000": "unknown",
 }
@@ -386,6 +410,34 @@ def test_a_model_number_is_matched_whole(
         f"WHERE regexp_matches('{device}', name_pattern, 'i')"
     )
     assert rows(empty, query) == [(hardware,)]
+
+
+FP64 = {
+    "T4": (8.1 / 32, 8.1 / 32),
+    "L40S": (91.6 / 64, 91.6 / 64),
+    "A10": (31.2 / 64, 31.2 / 64),
+    "V100": (7.8, 7.8),
+    "A100 80GB": (9.7, 19.5),
+    "H100": (33.5, 66.9),
+    "B300": (1.25, 1.25),
+    "MI300X": (81.7, 163.4 * 0.68),
+}
+"""TFLOP/s of datasheets: outside matrix units, and of GEMMs."""
+
+
+@pytest.mark.parametrize("hardware", FP64)
+def test_fp64_has_the_rates_of_the_datasheet(hardware: str) -> None:
+    """They are no constant share of fp32: a 64th on an L40S, all of it on an H100."""
+    figures = hardware_table().find(hardware).figures
+    rates = (vector_peak(figures, "float64"), matrix_peak(figures, "float64"))
+    assert rates == pytest.approx([1e12 * rate for rate in FP64[hardware]], rel=0.01)
+
+
+def test_models_of_earlier_versions_know_no_fp64() -> None:
+    """Their figures of hardware lack its rates, which then are half of fp32's."""
+    figures = hardware_table().find("T4").figures
+    old = {name: value for name, value in figures.items() if "fp64" not in name}
+    assert matrix_peak(old, "float64") == vector_peak(old, "float64") == 8.1e12 / 2
 
 
 def file(folder: Path, *devices: dict[str, Any]) -> Path:

@@ -63,6 +63,8 @@ _FIGURES = {
     "peak_fp32_flops_per_second": _flops(is_needed=True),
     "peak_tf32_flops_per_second": _flops(),
     "peak_half_flops_per_second": _flops(),
+    "peak_fp64_flops_per_second": _flops(),
+    "peak_fp64_matrix_flops_per_second": _flops(),
     "matrix_share": _Figure("1", 0.01, 2),
     "dram_bytes_per_second": _bandwidth(is_needed=True),
     "l2_bytes": _Figure("B", 1 << 10, 1 << 40, is_needed=True, is_whole=True),

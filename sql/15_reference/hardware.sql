@@ -17,6 +17,10 @@ CREATE TABLE reference.hardware (
     peak_tf32_flops_per_second DOUBLE,
     -- [FLOP/s] fp16 and bf16 GEMMs.
     peak_half_flops_per_second DOUBLE,
+    -- [FLOP/s] fp64 arithmetic outside matrix units.
+    peak_fp64_flops_per_second DOUBLE,
+    -- [FLOP/s] fp64 GEMMs.
+    peak_fp64_matrix_flops_per_second DOUBLE,
     -- [1] Share of the matrix peaks that the best GEMMs reach, relative to NVIDIA's GPUs.
     matrix_share DOUBLE,
     -- [B/s] Bandwidth of the device's memory.

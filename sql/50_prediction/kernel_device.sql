@@ -52,7 +52,8 @@ architecture_pattern AS (
         (8, 'V100', 'volta_|cutlass_70|sm_?70_'),
         (9, 'P100', 'maxwell_|pascal_'),
         (10, 'MI250', 'ISA90a|gfx90a'),
-        (11, 'MI300X', 'ISA94|gfx94|^hip|Cijk_|rocprim|ck_tile')
+        (11, 'MI355X', 'ISA95|gfx95'),
+        (12, 'MI300X', 'ISA94|gfx94|^hip|Cijk_|rocprim|ck_tile')
     ) AS listed (rank, hardware, pattern)
 ),
 

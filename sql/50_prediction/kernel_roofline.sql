@@ -79,9 +79,11 @@ bound AS (
             ELSE 1e9
         END AS unit_ns,
         unit_ns * flops / compute_share / (
-            fp32_peaks * peak_fp32_flops_per_second
+            fp64_peaks * peak_fp64_flops_per_second
+            + fp32_peaks * peak_fp32_flops_per_second
             + matrix_share * (
-                tf32_peaks * peak_tf32_flops_per_second
+                fp64_matrix_peaks * peak_fp64_matrix_flops_per_second
+                + tf32_peaks * peak_tf32_flops_per_second
                 + half_peaks * peak_half_flops_per_second
             )
         ) AS compute_ns,

@@ -18,7 +18,7 @@ CREATE VIEW prediction.op_dtype (
 ) AS
 SELECT dtype, element_bytes::BIGINT, is_floating, model_dtype, unit
 FROM (VALUES
-    ('double', 8, true, 'float64', 'fp64'),
+    ('double', 8, true, 'float64', 'fp64_matrix'),
     ('float', 4, true, 'float32', 'fp32'),
     ('tf32', 4, true, 'tf32', 'tf32'),
     ('c10::Half', 2, true, 'float16', 'half'),
@@ -27,8 +27,11 @@ FROM (VALUES
     ('c10::Float8_e5m2', 1, true, 'float8', 'byte'),
     ('c10::Float8_e4m3fnuz', 1, true, 'float8', 'byte'),
     ('c10::Float8_e5m2fnuz', 1, true, 'float8', 'byte'),
+    ('c10::Float8_e8m0fnu', 1, true, 'float8', 'byte'),
+    ('c10::Float4_e2m1fn_x2', 1, true, 'float4', 'fp4'),
+    ('c10::complex<c10::Half>', 4, true, 'complex32', 'fp32'),
     ('c10::complex<float>', 8, true, 'complex64', 'fp32'),
-    ('c10::complex<double>', 16, true, 'complex128', 'fp64'),
+    ('c10::complex<double>', 16, true, 'complex128', 'fp64_matrix'),
     ('long int', 8, false, 'int64', 'fp32'),
     ('long', 8, false, 'int64', 'fp32'),
     ('int', 4, false, 'int32', 'fp32'),
@@ -36,6 +39,9 @@ FROM (VALUES
     ('short', 2, false, 'int16', 'fp32'),
     ('signed char', 1, false, 'int8', 'byte'),
     ('unsigned char', 1, false, 'uint8', 'byte'),
+    ('unsigned short', 2, false, 'uint16', 'fp32'),
+    ('unsigned int', 4, false, 'uint32', 'fp32'),
+    ('unsigned long', 8, false, 'uint64', 'fp32'),
     ('bool', 1, false, 'bool', 'fp32'),
     ('c10::qint8', 1, false, 'int8', 'byte'),
     ('c10::quint8', 1, false, 'uint8', 'byte')

@@ -1,9 +1,9 @@
 -- Matrix multiplications: A is [.., m, k], B is [.., k, n] (for `linear` [n, k]). If B is
 -- one matrix, all rows of A are rows of one GEMM; otherwise each has its own. FLOPs are 2 m
--- n k per GEMM, four times as many for complex numbers. A, B and an added matrix are read,
+-- n k per GEMM, four times as many for complex numbers, twice as many for pairs (`float4`). A, B and an added matrix are read,
 -- the result is written; an added vector is ignored, like everything no larger than one
 -- side. The type is A's, whatever scales and added vectors have. The result has it, too,
--- except that for float8 it is bfloat16 and for int8 int32 (for `linear`, FBGEMM makes int8
+-- except that for float8 and float4 it is bfloat16 and for int8 int32 (for `linear`, FBGEMM makes int8
 -- again).
 -- One row per matrix multiplication of known shape.
 -- Key: op_id.
@@ -115,7 +115,7 @@ SELECT
     input_bytes,
     output_bytes,
     unit,
-    CASE WHEN dtype LIKE 'complex%' THEN 8 ELSE 2 END
+    CASE WHEN dtype LIKE 'complex%' THEN 8 WHEN dtype = 'float4' THEN 4 ELSE 2 END
     * coalesce(batch, 1)::DOUBLE * m * n * k AS flops,
     coalesce(input_bytes, try_cast(
         coalesce(batch, 1)::DOUBLE
@@ -125,7 +125,7 @@ SELECT
     coalesce(output_bytes, try_cast(
         coalesce(batch, 1)::DOUBLE * m * n * (
             CASE
-                WHEN dtype = 'float8' THEN 2
+                WHEN dtype IN ('float8', 'float4') THEN 2
                 WHEN dtype = 'int8' AND op <> 'linear' THEN 4
                 ELSE element_bytes
             END

@@ -54,7 +54,7 @@ counted AS (
         run_id,
         trace_id,
         family,
-        coalesce(unit, CASE matrix_unit WHEN 'fp64' THEN 'fp64' ELSE 'fp32' END) AS unit,
+        coalesce(unit, CASE matrix_unit WHEN 'fp64_matrix' THEN 'fp64' ELSE 'fp32' END) AS unit,
         sum(flops) AS flops,
         sum(read_bytes) AS read_bytes,
         sum(written_bytes) AS written_bytes,

@@ -53,7 +53,9 @@ SELECT
     CASE WHEN family IS NOT NULL THEN gpu_op.end_ns - gpu_op.start_ns END,
     flops,
     traffic_bytes,
-    coalesce(fp32_peaks, 1) * peak_fp32_flops_per_second
+    coalesce(fp64_peaks, 0) * peak_fp64_flops_per_second
+    + coalesce(fp64_matrix_peaks, 0) * peak_fp64_matrix_flops_per_second
+    + coalesce(fp32_peaks, 1) * peak_fp32_flops_per_second
     + coalesce(tf32_peaks, 0) * peak_tf32_flops_per_second
     + coalesce(half_peaks, 0) * peak_half_flops_per_second,
     dram_bytes_per_second

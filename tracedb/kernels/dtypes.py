@@ -36,14 +36,24 @@ def matrix_peak(hardware: Mapping[str, float], dtype: str) -> float:
 
 def vector_peak(hardware: Mapping[str, float], dtype: str) -> float:
     """[FLOP/s] Arithmetic on this type that multiplies no matrices, likewise."""
-    return _peak(hardware, "fp64" if matrix_unit(dtype) == "fp64" else "fp32")
+    return _peak(hardware, "fp64" if matrix_unit(dtype) == "fp64_matrix" else "fp32")
 
 
 def _peak(hardware: Mapping[str, float], unit: str) -> float:
-    fp32, tf32, half = _peaks()[unit]
-    return fp32 * hardware["peak_fp32_flops_per_second"] + hardware["matrix_share"] * (
-        tf32 * hardware["peak_tf32_flops_per_second"]
-        + half * hardware["peak_half_flops_per_second"]
+    """The sum of the peaks that the unit has; those of fp64 some models do not know."""
+    fp64, fp64_matrix, fp32, tf32, half = _peaks()[unit]
+    usual = hardware["peak_fp32_flops_per_second"] / 2
+    vector = hardware.get("peak_fp64_flops_per_second", usual)
+    matrix = hardware.get("peak_fp64_matrix_flops_per_second", vector)
+    return (
+        fp64 * vector
+        + fp32 * hardware["peak_fp32_flops_per_second"]
+        + hardware["matrix_share"]
+        * (
+            fp64_matrix * matrix
+            + tf32 * hardware["peak_tf32_flops_per_second"]
+            + half * hardware["peak_half_flops_per_second"]
+        )
     )
 
 
@@ -61,8 +71,9 @@ def _types() -> dict[str, tuple[int, str]]:
 
 
 @cache
-def _peaks() -> dict[str, tuple[float, float, float]]:
+def _peaks() -> dict[str, tuple[float, ...]]:
+    units = ("fp64", "fp64_matrix", "fp32", "tf32", "half")
     return {
-        row["unit"]: (row["fp32_peaks"], row["tf32_peaks"], row["half_peaks"])
+        row["unit"]: tuple(row[f"{each}_peaks"] for each in units)
         for row in declared("prediction.arithmetic_unit")
     }

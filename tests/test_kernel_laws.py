@@ -168,6 +168,36 @@ def test_sizes_that_are_no_numbers_are_refused(
         models.predict(question)
 
 
+@pytest.mark.parametrize(
+    ("family", "op", "sizes"),
+    [
+        ("gemm", "linear", {"m": 1 << 40, "n": 1 << 40, "k": 1 << 40}),
+        ("gemm", "linear", {"batch": 0}),
+        ("elementwise", "add", {"elements": 1 << 60}),
+        ("attention", "forward", {"queries": -1}),
+        ("attention", "forward", {"kv_heads": 0}),
+        (
+            "collective",
+            "all_gather",
+            {"bytes": 1 << 20, "ranks": 8, "ranks_per_node": 0},
+        ),
+    ],
+)
+def test_what_is_no_work_has_no_time(
+    family: str, op: str, sizes: dict[str, int]
+) -> None:
+    """Sizes below 1 and work beyond all machines leave other rows as they are."""
+    usual = {"images": 2, "heads": 8, "kv_heads": 8, "queries": 512, "keys": 512}
+    usual |= {"head_dim": 64, "causal": 1, "batch": 1, "m": 64, "n": 64, "k": 64}
+    usual |= {"elements": 1 << 20, "bytes": 1 << 20, "ranks": 8, "ranks_per_node": 8}
+    texts = {"hardware": "H100", "family": family, "op": op}
+    texts["dtype"] = "bytes" if family == "collective" else "bfloat16"
+    found = kernels.shipped().predict(
+        pl.DataFrame([texts | usual, texts | usual | sizes])
+    )
+    assert found["predicted_ns"].is_null().to_list() == [False, True]
+
+
 def test_a_user_model_comes_before_the_shipped_ones(models: kernels.Models) -> None:
     """Where the user measured, shipped models count little; elsewhere they answer."""
     both = models.over(kernels.shipped())

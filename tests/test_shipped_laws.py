@@ -3,7 +3,9 @@
 Twice the size seldom takes less time: about as often as in the data that the models
 learnt from. There a tenth of the products with twice the rows are shorter by more than
 2 %, a 27th by more than 10 %, and PyTorch looks up 24 rows in a third of the time of
-16, with another kernel.
+16, with another kernel. So no prediction is raised to that of half its size: for rows
+that were held out, this made nearly all models of attention, convolutions, embeddings
+and norms worse (an H100's attention 2.4 to 2.7 %, its RMS norm 1.1 to 1.4).
 """
 
 from __future__ import annotations

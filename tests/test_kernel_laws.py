@@ -173,7 +173,6 @@ def test_sizes_that_are_no_numbers_are_refused(
     [
         ("gemm", "linear", {"m": 1 << 40, "n": 1 << 40, "k": 1 << 40}),
         ("gemm", "linear", {"batch": 0}),
-        ("elementwise", "add", {"elements": 1 << 60}),
         ("attention", "forward", {"queries": -1}),
         ("attention", "forward", {"kv_heads": 0}),
         (
@@ -186,7 +185,7 @@ def test_sizes_that_are_no_numbers_are_refused(
 def test_what_is_no_work_has_no_time(
     family: str, op: str, sizes: dict[str, int]
 ) -> None:
-    """Sizes below 1 and work beyond all machines leave other rows as they are."""
+    """Sizes below 1 and work beyond numbers leave other rows as they are."""
     usual = {"images": 2, "heads": 8, "kv_heads": 8, "queries": 512, "keys": 512}
     usual |= {"head_dim": 64, "causal": 1, "batch": 1, "m": 64, "n": 64, "k": 64}
     usual |= {"elements": 1 << 20, "bytes": 1 << 20, "ranks": 8, "ranks_per_node": 8}

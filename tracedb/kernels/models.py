@@ -31,7 +31,7 @@ from .predictor import Predicted
 from .rows import Question
 from .store import SUFFIX, read
 from .transfer import apart, are_twins, is_reachable, nearest_names, nearness
-from .work import Op, complete, is_work
+from .work import Op, complete, is_counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -237,8 +237,8 @@ class Models:
         Returns as many rows in the same order: predicted_ns, low_ns, high_ns [ns],
         harness_factor (by which kernels of another harness may be shorter or longer),
         model, likeness (of `LIKENESSES`), in_range (only what is alike can be); NULL
-        where there is no model, a size is missing or too small, or the work is too much
-        for any machine (2^56 FLOP or B). Raises `KernelModelError` where a column is
+        where there is no model, a size is missing or too small, or the work is no finite
+        number of FLOPs and bytes. Raises `KernelModelError` where a column is
         missing, or a size is no whole number.
         """
         missing = [name for name in _ASKED[:4] if name not in shapes.columns]
@@ -260,7 +260,7 @@ class Models:
         if not chosen:
             return
         question = Question.of(rows, asked.what)
-        counted = is_work(question.shapes)
+        counted = is_counted(question.shapes)
         if not counted.any():
             return
         if not counted.all():

@@ -82,16 +82,12 @@ class Work:
 _FIELDS = tuple(field.name for field in fields(Work))
 _AT_LEAST_ONE = ("batch", "kv_heads", "stride", "dilation", "groups", "ranks_per_node")
 """Sizes that may be unknown, but not 0; a fill has 0 inputs."""
-_MOST_WORK = 2.0**56
-"""More FLOPs or bytes are no work but a wrong shape, as in `prediction.op_work`."""
 
 
-def is_work(shapes: Shapes) -> NDArray[np.bool_]:
-    """Which rows have FLOPs and bytes that are known, and that a machine can do."""
-    counted = [shapes[name] for name in ("flops", "read_bytes", "written_bytes")]
-    found: NDArray[np.bool_] = np.all(
-        [(each >= 0) & (each <= _MOST_WORK) for each in counted], axis=0
-    )
+def is_counted(shapes: Shapes) -> NDArray[np.bool_]:
+    """Which rows have FLOPs and bytes that numbers can hold."""
+    work = shapes["flops"] + shapes["read_bytes"] + shapes["written_bytes"]
+    found: NDArray[np.bool_] = np.isfinite(work)
     return found
 
 

@@ -237,9 +237,9 @@ class Models:
         Returns as many rows in the same order: predicted_ns, low_ns, high_ns [ns],
         harness_factor (by which kernels of another harness may be shorter or longer),
         model, likeness (of `LIKENESSES`), in_range (only what is alike can be); NULL
-        where there is no model, a size is missing or too small, or the work is no finite
-        number of FLOPs and bytes. Raises `KernelModelError` where a column is
-        missing, or a size is no whole number.
+        where there is no model, a size is missing or too small, or FLOPs or bytes are
+        no finite number. Raises `KernelModelError` where a column is missing, or a size
+        is no whole number.
         """
         missing = [name for name in _ASKED[:4] if name not in shapes.columns]
         if missing:

@@ -211,6 +211,24 @@ def test_a_program_has_the_same_answers(seed: int, tmp_path: Path) -> None:
     assert answers(viewed) == wanted
 
 
+def test_kernels_of_a_stream_may_overlap(tmp_path: Path) -> None:
+    """They stay kernels in both files; only ops of a TPU enclose each other."""
+    events = program(1)
+    longest = max((e for e in events if e["cat"] == "kernel"), key=lambda e: e["dur"])
+    within = {"ts": longest["ts"] + 100, "dur": longest["dur"] - 200}
+    events.append(longest | within)
+    recorded = tmp_path / "host.xplane.pb"
+    recorded.write_bytes(space(events))
+    viewed = tmp_path / "host.trace.json"
+    viewed.write_text(as_json(events))
+    wanted = sum(event["cat"] == "kernel" for event in events)
+    for path in (recorded, viewed):
+        cats = [
+            cat for each in xla.read(path).batches for cat in each["cat"].to_pylist()
+        ]
+        assert cats.count("kernel") == wanted
+
+
 def test_a_folder_has_each_recording_once(tmp_path: Path) -> None:
     """JAX writes a recording up to three times, of which one is read."""
     events = program(1)

@@ -32,7 +32,7 @@ from tracedb.ingest.foreign.xplane import Line, Plane, Span
 from tracedb.protobuf import BrokenError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -53,7 +53,7 @@ _FIRST_PROCESS = re.compile(
 _DEVICE = re.compile(r"/device:(?P<kind>[A-Za-z_]+):(?P<number>\d+)")
 _HOST = re.compile(r"/host:(?!metadata)")
 _STREAM = re.compile(r"Stream #(\d+)")
-_OPS = re.compile(r"(Async )?XLA (Async )?Ops\b|(Async )?XLA async ops", re.IGNORECASE)
+_OPS = re.compile(r"XLA (Async )?Ops\b", re.IGNORECASE)
 _CALL = re.compile(r"(?P<driver>cu)[A-Z]|(cuda|hip)[A-Z]")
 # Where a thread waits for a result; see `staging.call_kind` and `staging.step_mark`.
 _WAIT = re.compile(
@@ -108,7 +108,11 @@ def read(path: Path) -> ForeignTrace:
     issues: Counter[str] = Counter()
     is_space = path.name.endswith(ENDINGS)
     with _refusing(path):
-        found = list(_of_space(path, issues) if is_space else _of_json(path, issues))
+        found = (
+            list(xplane.planes(path.read_bytes(), issues))
+            if is_space
+            else _of_json(path, issues)
+        )
     if not any(len(line.spans) for plane in found for line in plane.lines):
         raise ForeignFileError(f"{path}: no events in this recording of XLA's profiler")
     base = _base(found)
@@ -143,10 +147,6 @@ def _refusing(path: Path) -> Iterator[None]:
 
 def _start(path: Path, file: IO[bytes]) -> bytes:
     return next(Text(str(path), file).blocks(), b"")[:_HEAD_BYTES]
-
-
-def _of_space(path: Path, issues: Counter[str]) -> Iterator[Plane]:
-    return xplane.planes(path.read_bytes(), issues)
 
 
 def _of_json(path: Path, issues: Counter[str]) -> list[Plane]:
@@ -207,11 +207,11 @@ def _base(found: list[Plane]) -> int:
 
 
 def _header(found: list[Plane], base: int) -> Row:
-    facts = {key: value for plane in found for key, value in plane.stats.items()}
+    facts = _facts(found)
     started = integer(facts.get("profile_start_time")) or 0
     devices = [(plane, named) for plane in found if (named := _device_of(plane))]
     return {
-        "source": {"tool": TOOL, "export": _facts(found)},
+        "source": {"tool": TOOL, "export": facts},
         "deviceProperties": [_device(plane, named) for plane, named in devices],
         "baseTimeNanoseconds": base or started,
     }
@@ -310,8 +310,11 @@ def _of_device(plane: Plane, device: int, base: int) -> Iterator[Event]:
         named = _STREAM.search(line.name)
         stream = int(named[1]) if named else line.tid
         yield metadata("thread_name", device, stream, {"name": line.name})
-        spans = line.spans if has_streams else list(line.spans)
-        enclosing = _enclosing(spans) if isinstance(spans, list) else set()
+        spans: Iterable[Span] = line.spans
+        enclosing: set[int] = set()
+        if not has_streams:
+            spans = listed = list(line.spans)
+            enclosing = _enclosing(listed)
         for number, span in enumerate(spans):
             start = span.start_ns - base
             if is_work.search(line.name) and number not in enclosing:

@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from scipy.optimize import isotonic_regression
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from support import ROOT
 from threadpoolctl import threadpool_limits
@@ -23,7 +24,7 @@ import tracedb
 from tracedb import KernelModelError, MeasurementError, kernels
 from tracedb.cli.main import tracedb as command
 from tracedb.kernels.bands import band_of
-from tracedb.kernels.collective_table import CollectiveTable, fit_table
+from tracedb.kernels.collective_table import CollectiveTable, fit_table, rising
 from tracedb.kernels.families.family import Shapes
 from tracedb.kernels.groups import groups_of
 from tracedb.kernels.hardware import hardware_table
@@ -779,6 +780,14 @@ def test_a_short_curve_is_extended_by_a_longer_one() -> None:
     assert found == pytest.approx(truth["ns"].to_list(), rel=0.05)
     assert (table.beyond(asked_for) > 0).tolist() == [False] + [True] * (len(SIZES) - 1)
     assert not table.beyond(asked_of(32, 8)).any()
+
+
+def test_falling_times_are_made_to_rise_as_scipy_does() -> None:
+    """Isotonic regression of random curves of 1 to 60 sizes."""
+    random = np.random.default_rng(5)
+    for count in range(1, 61):
+        y = np.cumsum(random.normal(size=count)) * 10.0 ** random.integers(-2, 3)
+        assert rising(y) == pytest.approx(isotonic_regression(y).x, rel=1e-9, abs=1e-9)
 
 
 def test_the_nearest_layout_is_chosen() -> None:

@@ -56,7 +56,7 @@ _LEAST_SHARE_OF_DUCKDB = 0.9
 # text. If that is not enough, everything starts again with all of the memory.
 _LEAST_TO_LOAD = 400 << 20
 _TO_SORT = 150 << 20
-_SHARE_TO_LOAD = 0.35
+_SHARE_TO_LOAD = 0.2
 _LEAST_TO_COMPUTE = 560 << 20
 _SHARE_TO_COMPUTE = 0.4
 _ANY_OPERATION = "SELECT true FROM staging.operation LIMIT 1"

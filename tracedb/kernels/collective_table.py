@@ -157,7 +157,7 @@ class CollectiveTable:
         """The curve of one number of ranks, or the rising one that is nearest to it."""
         x, y = self._knots(curve)
         if rises:
-            y = _rising(y)
+            y = rising(y)
         found = smooth(x, y, np.clip(size, x[0], x[-1]))
         is_beyond = size > x[-1]
         if is_beyond.any():
@@ -277,11 +277,18 @@ def _end_slope(width: float, beside: float, slope: float, next_slope: float) -> 
     return found
 
 
-def _rising(y: Floats) -> Floats:
-    """The nearest values that do not fall."""
-    from scipy.optimize import isotonic_regression
+def rising(y: Floats) -> Floats:
+    """The nearest values that do not fall: isotonic regression by its min-max formula.
 
-    found: Floats = isotonic_regression(y).x
+    Value i is the greatest, over starts up to i, of the least mean from there to an end
+    at i or later. Importing SciPy for it would take longer than all other kernels.
+    """
+    sums = np.append(0, np.cumsum(y))
+    start, end = np.indices((len(y), len(y)))
+    means = (sums[end + 1] - sums[start]) / np.where(start <= end, end - start + 1, 1)
+    means[start > end] = np.inf
+    least = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
+    found: Floats = np.diagonal(np.maximum.accumulate(least, axis=0)).copy()
     return found
 
 

@@ -14,23 +14,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CAPABILITIES = {
+    "P100": (6, 0),
     "V100": (7, 0),
-    "T4": (7, 5),
-    "A100|A30": (8, 0),
-    "A10|A40|A6000|RTX 30": (8, 6),
-    "L4|RTX 40": (8, 9),
-    "H[12]00|H20": (9, 0),
-    "B[12]00": (10, 0),
+    "T4|RTX 20|2080": (7, 5),
+    "A100|A800|A30": (8, 0),
+    "A10|A40|A6000|RTX A|RTX 30": (8, 6),
+    "L4|RTX 40|Ada": (8, 9),
+    "H[128]00|H20": (9, 0),
+    "B200": (10, 0),
+    "B300": (10, 3),
+    "RTX ?50|RTX.PRO": (12, 0),
 }
 """The compute capability of the GPUs whose names match."""
 
 
+def known_capability(gpu: str) -> tuple[int, int] | None:
+    """The compute capability of a GPU, if it is known."""
+    return next((c for p, c in _CAPABILITIES.items() if re.search(p, gpu)), None)
+
+
 def capability(gpu: str) -> tuple[int, int]:
     """The compute capability of a GPU; `EstimateError` if it is not known."""
-    for pattern, found in _CAPABILITIES.items():
-        if re.search(pattern, gpu):
-            return found
-    return _unknown(f"the compute capability of {gpu}")
+    found = known_capability(gpu)
+    return found or _unknown(f"the compute capability of {gpu}")
 
 
 class Properties:

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from tracedb.errors import EstimateError
 from tracedb.from_code import place
+from tracedb.from_code.attention import Attention
 from tracedb.from_code.changed import changed
 from tracedb.from_code.fake_gpu import (
     FakeGpu,
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
 _PLAIN = (torch.dropout, functional.dropout)
 """Functions that have an op of their own on a GPU, but not on a CPU."""
-_DIMENSIONS = 4
-"""Number of dimensions of queries and keys that FlashAttention takes."""
-_attention = functional.scaled_dot_product_attention
-_FLASH_TYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 class FakeCpu(FakeGpu):
@@ -67,40 +64,10 @@ class FakeCpu(FakeGpu):
         found: torch.Tensor = tensor.to(*args, **kwargs)
         return found
 
-    def attention(  # noqa: PLR0913, PLR0917 (as PyTorch has it)
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attn_mask: torch.Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,  # noqa: FBT001, FBT002 (as PyTorch has it)
-        scale: float | None = None,
-        **kwargs: Any,  # noqa: ANN401
-    ) -> torch.Tensor:
-        """Dispatch the CPU's FlashAttention where PyTorch would."""
-        sizes = {tensor.shape[-1] for tensor in (query, key, value)}
-        is_flash = (
-            not dropout_p
-            and not kwargs.get("enable_gqa")
-            and len(sizes) == 1
-            and query.dim() == key.dim() == value.dim() == _DIMENSIONS
-            and query.dtype in _FLASH_TYPES
-            and not (attn_mask is not None and attn_mask.requires_grad)
-        )
-        given = (query, key, value)
-        if not is_flash:
-            return _attention(
-                *given, attn_mask, dropout_p, is_causal, scale=scale, **kwargs
-            )
-        if attn_mask is not None and attn_mask.dtype == torch.bool:
-            lowest = torch.full_like(attn_mask, float("-inf"), dtype=query.dtype)
-            attn_mask = torch.where(attn_mask, torch.zeros_like(lowest), lowest)
-        aten = torch.ops.aten
-        output: torch.Tensor = aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
-            *given, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
-        )[0]
-        return output
+    def attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+        """Dispatch the ops of the CPU's attention."""
+        made: torch.Tensor = Attention(*args, **kwargs).cast().on_cpu()
+        return made
 
 
 @contextmanager

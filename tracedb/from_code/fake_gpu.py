@@ -26,6 +26,7 @@ from torch.utils._device import DeviceContext
 
 from tracedb.errors import EstimateError
 from tracedb.from_code import lazy, place
+from tracedb.from_code.attention import Attention
 from tracedb.from_code.changed import changed
 from tracedb.from_code.checks import FOUND
 from tracedb.from_code.cuda_names import (
@@ -34,6 +35,7 @@ from tracedb.from_code.cuda_names import (
     Generator,
     Properties,
     capability,
+    known_capability,
 )
 from tracedb.from_code.draws import know
 from tracedb.from_code.fake_cuda import STREAMS, Nvtx, nothing, told
@@ -49,9 +51,6 @@ if TYPE_CHECKING:
 _own_scale = torch.amp.GradScaler.get_scale
 _GPU = torch.device("cuda", 0)
 _CPU = torch.device("cpu")
-_FLASH_HEAD = 256
-"""Largest head size that FlashAttention takes."""
-
 _LISTED = (_foreach_utils._foreach_supported_types, _optimizer._foreach_supported_types)  # noqa: SLF001
 """Tensor types for which optimizers and clipping use `foreach` ops on a GPU."""
 
@@ -142,9 +141,10 @@ def _is_cpu(value: object) -> bool:
 class FakeGpu(TorchFunctionMode):
     """Makes PyTorch functions behave as with a GPU."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        """Take the recorder of ops."""
+    def __init__(self, recorder: Recorder, name: str = "") -> None:
+        """Take the recorder of ops and the GPU's name."""
         super().__init__()
+        self._name = name
         self.is_name_asked = False
         self._recorder = recorder
         self._side = recorder.side
@@ -368,39 +368,11 @@ class FakeGpu(TorchFunctionMode):
             return input
         return torch.native_dropout(input, p, is_training)[0]
 
-    def attention(  # noqa: PLR0913, PLR0917 (as PyTorch has it)
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attn_mask: torch.Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,  # noqa: FBT001, FBT002
-        scale: float | None = None,
-        **kwargs: Any,  # noqa: ANN401
-    ) -> torch.Tensor:
-        """Dispatch CUDA's kernel: FlashAttention, else the memory-efficient one."""
-        if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
-            is_cuda = torch.is_autocast_enabled("cuda")
-            half = torch.get_autocast_dtype("cuda" if is_cuda else "cpu")
-            query, key, value = (t.to(dtype=half) for t in (query, key, value))
-        if kwargs.get("enable_gqa"):
-            groups = query.shape[-3] // key.shape[-3]
-            key, value = (t.repeat_interleave(groups, -3) for t in (key, value))
-        is_half = query.dtype in (torch.float16, torch.bfloat16)
-        aten = torch.ops.aten
-        if is_half and attn_mask is None and query.shape[-1] <= _FLASH_HEAD:
-            result = aten._scaled_dot_product_flash_attention(  # noqa: SLF001
-                query, key, value, dropout_p, is_causal, scale=scale
-            )
-        else:
-            is_needed = torch.is_grad_enabled() and query.requires_grad
-            result = aten._scaled_dot_product_efficient_attention(  # noqa: SLF001
-                query, key, value, attn_mask, is_needed, dropout_p, is_causal,
-                scale=scale,
-            )  # fmt: skip
-        output: torch.Tensor = result[0]
-        return output
+    def attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+        """Dispatch the ops of CUDA's attention."""
+        given = Attention(*args, **kwargs | {"gpu": known_capability(self._name)})
+        made: torch.Tensor = given.cast().on_gpu(self.dropout)
+        return made
 
     def flex_attention(  # noqa: PLR0913, PLR0917 (as PyTorch has it)
         self,

@@ -90,7 +90,9 @@ class FakeRun:
         """Prepare for a GPU of that name (None: a CPU) and for the ranks of a job."""
         self._fake = _Fakes(allow_non_fake_inputs=True)
         self._recorder = Recorder(self._fake, has_gpu=gpu is not None)
-        self._gpu = FakeCpu(self._recorder) if gpu is None else FakeGpu(self._recorder)
+        self._gpu = (
+            FakeCpu(self._recorder) if gpu is None else FakeGpu(self._recorder, gpu)
+        )
         self._name = gpu
         self._ranks = FakeRanks(self._recorder, job or Job())
         self._observer = _Observer(self._recorder)

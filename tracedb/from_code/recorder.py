@@ -16,7 +16,14 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from tracedb.from_code import collectives, composed, fake_cuda, place, synchronized
+from tracedb.from_code import (
+    collectives,
+    composed,
+    fake_cuda,
+    in_place,
+    place,
+    synchronized,
+)
 from tracedb.from_code.checks import Checks, known_value
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.cpu import workspace
@@ -227,7 +234,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.namespace in composed.NAMESPACES:
             found = composed.parts(func, self)
             return None if found is None else self.recorded(found)
-        found = self.selecting.parts(func, args)
+        if in_place.can_fill(func):
+            found = in_place.filling(func, self.holding(tensors[0]), self.ledger.now)
+            if found is not None:
+                return self.recorded(found)
+        found = in_place.adding(func, tensors) or self.selecting.parts(func, args)
         if found is not None:
             return self.recorded(found)
         return self.sparse.parts(func, args, tensors)

@@ -1,0 +1,105 @@
+"""Gradients that PyTorch computes in place take no other memory in an estimate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from allocator import real_peak
+from torch.nn import functional
+
+from tracedb.from_code.fake_run import FakeRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+Tensor = torch.Tensor
+ROWS = torch.arange(0, 64, 4)
+
+
+def shared(h: Tensor) -> Tensor:
+    """A sum whose terms share one gradient, so that not all is added in place."""
+    return (h + h.relu()) + h
+
+
+def statistics(h: Tensor) -> Tensor:
+    """Variance and mean, whose formula itself adds up two tensors."""
+    return torch.stack(torch.var_mean(h, 1)).sum()
+
+
+def message(h: Tensor) -> Tensor:
+    """A layer of a graph network: rows are read, and added to others."""
+    return torch.zeros(64, 128).index_add(0, ROWS, h[ROWS].tanh() * h[ROWS])
+
+
+def own(h: Tensor) -> Tensor:
+    """A function of the user's own, whose gradient fills a copy."""
+    found: Tensor = Picked.apply(h)  # type: ignore[no-untyped-call]
+    return found
+
+
+class Picked(torch.autograd.Function):
+    """Take one column; the gradient is scattered, out of place."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, h: Tensor) -> Tensor:
+        """Take the first column."""
+        ctx.save_for_backward(h)
+        return h[:, :1].clone()
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, *given: Tensor) -> Tensor:
+        """Scatter into a copy of zeros, and hold both."""
+        (h,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        zeros = torch.zeros_like(h)
+        rows = torch.zeros(64, 1, dtype=torch.int64)
+        return zeros.scatter(1, rows, given[0]) + zeros
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda h: h[ROWS],
+        lambda h: h.gather(1, torch.zeros(64, 1, dtype=torch.int64)),
+        lambda h: h.index_select(0, ROWS),
+        lambda h: h.max(1)[0],
+        lambda h: h.topk(4, 1)[0],
+        lambda h: h.sort(1)[0],
+        lambda h: h + functional.gelu(h),
+        lambda h: h[:, ::2].relu() + h[:, 1::2],
+        lambda h: torch.bmm(h.view(8, 8, 128), h.view(8, 128, 8)),
+        shared,
+        statistics,
+        message,
+        own,
+    ],
+    ids=[
+        *("index", "gather", "index_select", "max", "topk", "sort", "residual"),
+        *("halves", "views", "shared", "statistics", "message", "own function"),
+    ],
+)
+def test_the_peak_is_that_of_the_allocator(
+    function: Callable[[Tensor], Tensor], tmp_path: Path
+) -> None:
+    """Within 1 %, whether gradients are filled and added in place or not.
+
+    A tensor more is 8 % or more; the rest is indices made before the profiler began.
+    """
+
+    def make() -> Callable[[], None]:
+        weight = torch.nn.Parameter(torch.randn(64, 128))
+        inputs = torch.randn(64, 128)
+
+        def run() -> None:
+            weight.grad = None
+            torch.autograd.backward(function(weight * inputs).mean())
+
+        return run
+
+    fake = FakeRun(None)
+    with fake.inside():
+        run = make()
+    peak = fake.step(run).memory.peak_bytes
+    assert peak == pytest.approx(real_peak(make, tmp_path), rel=0.01)

@@ -1,0 +1,98 @@
+"""Gradients that PyTorch computes in place, but not those of fake tensors.
+
+The formulas of autograd fill a tensor of zeros (`index_backward`, `gather_backward`,
+the gradients of `max`, `topk` and `sort`), and its engine adds up the gradients of a
+tensor that is used several times. Both work on a copy if a tensor is of a subclass, as
+all fake ones are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracedb.from_code import place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tracedb.from_code.memory import Holding
+
+_aten = torch.ops.aten
+_ENGINE = f"{Path('torch', 'autograd', 'graph.py')}"
+_TRANSFORMS = f"{Path('torch', '_functorch')}"
+_ZEROS = frozenset(("aten::zeros", "aten::new_zeros", "aten::zeros_like"))
+
+
+def _put(
+    zeros: torch.Tensor,
+    indices: object,
+    values: torch.Tensor,
+    accumulate: bool = False,  # noqa: FBT001, FBT002 (as PyTorch has it)
+) -> object:
+    return _aten._index_put_impl_(zeros, indices, values, accumulate, True)  # noqa: FBT003
+
+
+_FILLING: dict[Any, Callable[..., object]] = {
+    _aten.index_put.default: _put,
+    _aten.index_add.default: _aten.index_add_.default,
+    _aten.scatter.src: _aten.scatter_.src,
+    _aten.scatter.value: _aten.scatter_.value,
+    _aten.scatter_add.default: _aten.scatter_add_.default,
+    _aten.masked_scatter.default: _aten.masked_scatter_.default,
+    _aten.put.default: _aten.put_.default,
+}
+"""Ops that fill a copy, and those that fill the tensor itself."""
+
+
+_ADD = _aten.add.Tensor
+_ALONE, _OWNERS = 4, 2
+"""References to a gradient that only the engine holds, while it calls Python, and to
+its storage."""
+_ADDING = ("VarMean", "StdMean", "Linalg", "Renorm")
+"""Functions whose own formulas add up tensors, and not in place."""
+
+
+def filling(func: object, into: Holding, now: int) -> Callable[..., object] | None:
+    """The op that fills in place, if an autograd formula has just made the zeros."""
+    found = _FILLING.get(func)
+    is_new = into.begin == now and into.made_by in _ZEROS
+    return found if found is not None and is_new and _is_formula() else None
+
+
+def can_fill(func: object) -> bool:
+    """Whether an op fills a copy of its first argument."""
+    return func in _FILLING
+
+
+def adding(func: object, tensors: list[torch.Tensor]) -> Callable[..., object] | None:
+    """The op that adds in place, if the engine adds to what it alone holds."""
+    if func is not _ADD or torch._C._current_graph_task_id() == -1:  # noqa: SLF001 (as ModTracker)
+        return None
+    held: Any = tensors[0]
+    if len(tensors) < 2 or held.shape != tensors[1].shape or torch.is_grad_enabled():  # noqa: PLR2004 (both terms)
+        return None
+    storage = held.untyped_storage()._cdata  # noqa: SLF001 (they have no public names)
+    is_alone = (
+        held._use_count() <= _ALONE  # noqa: SLF001
+        and torch._C._storage_Use_Count(storage) <= _OWNERS  # noqa: SLF001
+        and torch._debug_has_internal_overlap(held) == 0  # noqa: SLF001
+    )
+    node: Any = torch._C._current_autograd_node()  # noqa: SLF001
+    if not is_alone or node is None or node.name().startswith(_ADDING):
+        return None
+    return _aten.add_.Tensor if _is_formula() else None
+
+
+def _is_formula() -> bool:
+    """Whether autograd itself calls, outside the transforms of `torch.func`."""
+    frame = place.torch_frame()
+    if frame is None or not frame.f_code.co_filename.endswith(_ENGINE):
+        return False
+    while frame is not None and not place.is_users(frame.f_code.co_filename):
+        if _TRANSFORMS in frame.f_code.co_filename:
+            return False
+        frame = frame.f_back
+    return True

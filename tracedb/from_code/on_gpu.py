@@ -132,7 +132,7 @@ def _dropout(given: GraphNode) -> Pair | None:
 
 
 def _attention(given: GraphNode) -> Pair | None:
-    """FlashAttention, else the memory-efficient kernel, as `FakeGpu` chooses."""
+    """FlashAttention of half precision without a mask, else the efficient kernel."""
     query, key, value, mask, dropout, is_causal, *more = arguments(given.inputs)
     heads = (query, key, value)
     if not all(isinstance(one, Shape) for one in heads):

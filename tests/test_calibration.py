@@ -362,11 +362,24 @@ MODELS = {
     "Tesla P100-PCIE-16GB": "P100",
     "Quadro P1000": "unknown",
     "Tesla V100-DGXS-32GB": "V100",
-    "Tesla V100S-PCIE-32GB": "V100 PCIe",
+    "Tesla V100-PCIE-32GB": "V100 PCIe",
+    "Tesla V100S-PCIE-32GB": "V100S",
+    "NVIDIA A30": "A30",
+    "NVIDIA A10": "A10",
+    "NVIDIA A10G": "A10G",
+    "NVIDIA L4": "L4",
+    "NVIDIA L40": "L40",
+    "NVIDIA L20": "L20",
     "NVIDIA A100-SXM4-40GB": "A100 40GB",
     "NVIDIA A100-SXM4-80GB": "A100 80GB",
     "NVIDIA RTX A1000 Laptop GPU": "unknown",
     "NVIDIA H100 80GB HBM3": "H100",
+    "NVIDIA H100 80GB HBM3 MIG 1g.10gb": "H100 MIG 1g",
+    "NVIDIA H100 80GB HBM3 MIG 7g.80gb": "H100",
+    "NVIDIA A100-SXM4-40GB MIG 3g.20gb": "A100 40GB MIG 3g",
+    "NVIDIA A100 80GB PCIe MIG 2g.20gb": "A100 PCIe MIG 2g",
+    "NVIDIA A30 MIG 2g.12gb": "A30 MIG 2g",
+    "NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb": "RTX PRO 6000 MIG 1g",
     "H1000": "unknown",
     "NVIDIA H100 NVL": "H100 NVL",
     "NVIDIA GH200 480GB": "GH200",
@@ -389,6 +402,7 @@ MODELS = {
     "NVIDIA GeForce RTX 4090": "RTX 4090",
     "NVIDIA GeForce RTX 4090 Laptop GPU": "unknown",
     "NVIDIA GeForce RTX 5090": "RTX 5090",
+    "AMD Instinct MI100": "MI100",
     "AMD Instinct MI300A": "MI300A",
     "AMD Instinct MI325X": "MI325X",
     "AMD Instinct MI355X": "MI355X",
@@ -431,6 +445,16 @@ def test_fp64_has_the_rates_of_the_datasheet(hardware: str) -> None:
     figures = hardware_table().find(hardware).figures
     rates = (vector_peak(figures, "float64"), matrix_peak(figures, "float64"))
     assert rates == pytest.approx([1e12 * rate for rate in FP64[hardware]], rel=0.01)
+
+
+def test_an_instance_has_its_part_of_the_gpu() -> None:
+    """`2g` of an H100: two sevenths of its arithmetic, a quarter of its memory."""
+    whole, part = (hardware_table().find(n).figures for n in ("H100", "H100 MIG 2g"))
+    shares = {name: part[name] / whole[name] for name in whole if whole[name]}
+    assert shares["peak_half_flops_per_second"] == pytest.approx(2 / 7)
+    assert shares["dram_bytes_per_second"] == shares["l2_bytes"] == 1 / 4
+    assert part["nvlink_bytes_per_second"] == whole["pcie_bytes_per_second"]
+    assert shares["clocks_per_second"] == shares["floor_ns"] == 1
 
 
 def test_models_of_earlier_versions_know_no_fp64() -> None:

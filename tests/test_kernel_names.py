@@ -68,6 +68,15 @@ MULTIPLYING = (
     "gridwise_convolution_implicit_gemm_v4r1_nchw_kcyx_nkhw_lds_double_buffer",
     "naive_conv_ab_nonpacked_fwd_nchw_float_double_float",
     "MIOpenConvUni",
+    # Inductor's templates, TensorRT-LLM, Marlin, vLLM, AITER
+    "triton_tem_fused_addmm_relu_12",
+    "triton_mm",
+    "_w8a8_triton_block_scaled_mm",
+    "_scaled_grouped_mm",
+    "bmm_Bfloat16_E2m1E2m1_Fp32_t128x8x512_s4_et128x8",
+    "void marlin::Marlin<half, 256, 1, 8, 8, 4, 8>(int4 const*, int4 const*)",
+    "fused_moe_kernel",
+    "aiter::fmoe_bf16_blockscaleFp8_g1u1",
     # oneDNN, Ascend, Cambricon
     "gen_conv_kernel",
     "gemm_kernel",
@@ -93,6 +102,10 @@ HELPING = (
     "triton_red_fused_mm_sum_0",
     "void at::native::convert_kernel<float>(int)",
     "SubTensorOpWithScalar1d",
+    "void transformer_engine::normalization::rmsnorm_fwd_tuned_kernel<>()",
+    "void transformer_engine::detail::cast_transpose_general_kernel<>()",
+    "moe_align_block_size_kernel",
+    "void two_shot_multimem_kernel<float>(float*)",
 )
 
 

@@ -110,10 +110,35 @@ listed AS (
         floor_ns
     FROM prediction.datasheet
     LEFT JOIN prediction.gpu_generation AS made USING (hardware)
+),
+
+-- Instances come before the GPUs that are divided, and have no links to others.
+divided AS (
+    SELECT
+        listed.* REPLACE (
+            instance AS hardware,
+            ordinal - 100 * slices AS ordinal,
+            concat(name_pattern, '.*MIG ', slices, 'g\b') AS name_pattern,
+            fp64 * compute_share AS fp64, fp64_matrix * compute_share AS fp64_matrix,
+            fp32 * compute_share AS fp32, tf32 * compute_share AS tf32,
+            half * compute_share AS half, dram * memory_share AS dram,
+            (l2 * memory_share)::BIGINT AS l2,
+            l2_speed * memory_share AS l2_speed,
+            (sm_count * compute_share)::BIGINT AS sm_count,
+            pcie AS nvlink
+        )
+    FROM listed
+    INNER JOIN prediction.gpu_instance USING (hardware)
+),
+
+model AS (
+    SELECT * FROM divided
+    UNION ALL
+    SELECT * FROM listed
 )
 
-SELECT listed.*, reached.* EXCLUDE (hardware)
-FROM listed
+SELECT model.*, reached.* EXCLUDE (hardware)
+FROM model
 LEFT JOIN prediction.reached_rate AS reached USING (hardware)
 WHERE hardware NOT IN (SELECT hardware FROM reference.hardware)
 UNION ALL

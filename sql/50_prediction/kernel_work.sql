@@ -60,8 +60,9 @@ named AS (
         name,
         regexp_matches(
             any_name,
-            '(?i)gemm|gemv|dot_kernel|matmul|xmma|_engine|conv([^e]|$)|fprop|dgrad|wgrad|fft'
+            '(?i)gemm|gemv|dot_kernel|matmul|xmma|conv([^e]|$)|fprop|dgrad|wgrad|fft'
             || '|[a-z0-9]cudnn_|cutlass|Kernel2|Cijk|winograd_small|implicit|nvjet|wvSplitK'
+            || '|(^|_)b?mm(_|$)|^triton_tem_|scaled_mm|mul_mat|marlin|fused_moe|fmoe'
         ) AND NOT regexp_matches(
             -- A generated kernel's name lists what it fuses.
             any_name,

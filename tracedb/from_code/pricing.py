@@ -88,8 +88,9 @@ ORDER BY ordinal
 LIMIT 1
 """
 _KNOWN = """
-SELECT string_agg(hardware, ', ' ORDER BY ordinal)
-FROM prediction.hardware
+SELECT string_agg(model.hardware, ', ' ORDER BY ordinal)
+FROM prediction.hardware AS model
+ANTI JOIN prediction.gpu_instance AS part ON model.hardware = part.instance
 WHERE kind = 'gpu' AND NOT is_generic
 """
 _TIMES = """

@@ -421,6 +421,24 @@ def test_a_database_of_another_version_is_rebuilt(
         assert rows(database, "SELECT count(*) FROM raw.pairing") == [(0,)]
 
 
+@pytest.mark.parametrize("is_read_only", [True, False])
+@pytest.mark.parametrize("version", ["0.10.0", "99", "1.0rc1"])
+def test_a_database_of_a_newer_version_is_left_as_it_is(
+    tmp_path: Path, ingested: Ingested, version: str, *, is_read_only: bool
+) -> None:
+    """This version would rebuild it without what only the newer one knows."""
+    path = shutil.copy(ingested(SAMPLES / "loop_cpu"), tmp_path / "run.duckdb")
+    with tracedb.open(path) as database:
+        database.connection.execute(
+            "UPDATE raw.database SET value = "
+            f"CASE property WHEN 'version' THEN '{version}' ELSE 'new' END"
+        )
+    before = path.read_bytes()
+    with pytest.raises(tracedb.DatabaseError, match=f"written by tracedb {version}, "):
+        tracedb.open(path, read_only=is_read_only)
+    assert path.read_bytes() == before
+
+
 def test_another_file_is_not_a_database(tmp_path: Path) -> None:
     """A trace given as the database is left as it is."""
     file = write(tmp_path / "a.json", EVENT)

@@ -926,6 +926,8 @@ class Database:
         known = _stored_fingerprint(self._connection, self.path)
         if known == catalog.fingerprint():
             return
+        if known is not None:
+            template.refuse_newer(self._connection, self.path)
         if read_only and known is None:
             raise DatabaseError(f"{self.path}: empty; fill it with `tracedb ingest`")
         if read_only:
@@ -1089,6 +1091,11 @@ def _check_path(path: str, *, read_only: bool) -> None:
     """Raise `DatabaseError` if no database can be there; create its parent folders."""
     if path and Path(path).is_dir():
         raise DatabaseError(f"{path}: a folder, not a database; name a file in it")
+    if Path(path).is_file() and not Path(path).stat().st_size:
+        raise DatabaseError(
+            f"{path}: an empty file, not a database; remove it, and `tracedb ingest` "
+            "creates one"
+        )
     if read_only and path != _MEMORY and not Path(path).is_file():
         raise DatabaseError(
             f"{path}: no such database; create it with `tracedb ingest`"
@@ -1126,6 +1133,13 @@ def _in_use(error: duckdb.Error) -> str | None:
     )
 
 
+def _damage(error: duckdb.Error) -> str | None:
+    """What to do about a file that ends too early, if that is why opening failed."""
+    if "Could not read enough bytes" not in str(error):
+        return None
+    return "a database that was cut off; copy it again, or ingest the traces again"
+
+
 def _attach(
     connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool
 ) -> None:
@@ -1135,7 +1149,8 @@ def _attach(
     try:
         connection.execute(f"ATTACH {literal(file)} AS {_NAME} (TYPE duckdb, {mode})")
     except duckdb.Error as error:
-        raise DatabaseError(f"{path}: {_in_use(error) or one_line(error)}") from error
+        reason = _in_use(error) or _damage(error) or one_line(error)
+        raise DatabaseError(f"{path}: {reason}") from error
     connection.execute(f"USE {_NAME}")
     # After two seconds of a query, it would be drawn on stdout, which is for data.
     connection.execute("SET enable_progress_bar = false")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -83,6 +84,30 @@ def sign(connection: duckdb.DuckDBPyConnection) -> None:
         "INSERT OR REPLACE INTO raw.database VALUES ('version', ?), ('fingerprint', ?)",
         [tracedb.__version__, catalog.fingerprint()],
     )
+
+
+def refuse_newer(connection: duckdb.DuckDBPyConnection, path: str) -> None:
+    """Raise `DatabaseError` if a newer tracedb wrote the database.
+
+    Recomputing would lose what only that version knows.
+    """
+    query = "SELECT value FROM raw.database WHERE property = 'version'"
+    version = str(scalar(connection, query))
+    if _release(version) > _release(tracedb.__version__):
+        raise DatabaseError(
+            f"{path}: written by tracedb {version}, and this is the older "
+            f"{tracedb.__version__}; install that version, or ingest into another file"
+        )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The numbers of a version; none if it does not begin with one.
+
+    >>> _release("0.12.1rc2") > _release("0.9")
+    True
+    """
+    release = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, release[0].split("."))) if release else ()
 
 
 def folder() -> Path:

@@ -43,6 +43,16 @@ FIELDS = {
 }
 INTEGERS = {9: 64, 13: 64, 27: 1}
 TEXT = 29
+# The value that Chakra's feeder reads of each attribute that it knows
+# (`src/feeder/et_feeder_node.cpp`); any other one reads as zero.
+READ_BY_THE_FEEDER = {
+    "is_cpu_op": 27,
+    "num_ops": 9,
+    "tensor_size": 13,
+    "comm_type": 9,
+    "comm_size": 9,
+    "pg_name": TEXT,
+}
 DLRM = CORPUS / "param/dlrm8/kineto"
 TWICE = Edit(scenario="edited", target="gpu", type="kernel", factor=2)
 EDITS = {
@@ -125,6 +135,7 @@ def _node(fields: list[tuple[int, Any]]) -> Node:
         elif field == 10:
             (_, name), (kind, held) = message(value)
             assert kind in INTEGERS or kind == TEXT
+            assert kind == READ_BY_THE_FEEDER.get(name.decode(), kind), name
             node[name.decode()] = held.decode() if kind == TEXT else held
         else:
             node[FIELDS[field]] = value.decode() if field == 2 else value

@@ -337,7 +337,7 @@ def _amounts(amount: _Amount) -> list[bytes]:
     moved = amount.traffic_bytes or amount.moved_bytes
     found = []
     if amount.flops is not None:
-        found.append(_attribute("num_ops", _UINT64, amount.flops))
+        found.append(_attribute("num_ops", _INT64, amount.flops))
     if moved is not None:
         found.append(_attribute("tensor_size", _UINT64, moved))
     return found
@@ -353,7 +353,7 @@ def _communication(collective: _Collective, *, meets: bool) -> list[bytes]:
     if collective.kind in _COLLECTIVES:
         found.append(_attribute("comm_type", _INT64, _COLLECTIVES[collective.kind]))
     if collective.message_bytes is not None:
-        found.append(_attribute("comm_size", _UINT64, collective.message_bytes))
+        found.append(_attribute("comm_size", _INT64, collective.message_bytes))
     if collective.size is not None:
         found.append(_attribute("pg_size", _INT64, collective.size))
     return found

@@ -6,6 +6,8 @@ CREATE VIEW question.exposed_communication (
     run_id,
     -- The trace.
     trace_id,
+    -- Its rank.
+    rank,
     -- Device.
     device,
     -- [ns] Time in which a collective was running.
@@ -44,14 +46,16 @@ stretch AS (
 )
 
 SELECT
-    run_id,
+    stretch.run_id,
     trace_id,
+    rank,
     device,
     sum(time_ns)::BIGINT AS communication_ns,
     coalesce(sum(time_ns) FILTER (NOT is_computing), 0)::BIGINT AS exposed_ns,
     exposed_ns / communication_ns AS exposed_share
 FROM stretch
+INNER JOIN staging.trace AS trace USING (trace_id)
 WHERE is_communicating
-GROUP BY run_id, trace_id, device
+GROUP BY stretch.run_id, trace_id, rank, device
 HAVING sum(time_ns) > 0
-ORDER BY run_id, trace_id, device;
+ORDER BY stretch.run_id, trace_id, device;

@@ -4,6 +4,8 @@
 CREATE VIEW question.idle_share (
     -- The trace.
     trace_id,
+    -- Its rank.
+    rank,
     -- Step.
     step_id,
     -- Number of the step.
@@ -49,12 +51,14 @@ busy AS (
 
 SELECT
     step.trace_id,
+    rank,
     step.step_id,
     step,
     device.device,
     coalesce(busy.busy_ns, 0)::BIGINT,
     1 - coalesce(busy.busy_ns, 0) / nullif(step.end_ns - step.start_ns, 0)
 FROM staging.step
+INNER JOIN staging.trace AS trace ON step.trace_id = trace.trace_id
 INNER JOIN staging.device ON step.trace_id = device.trace_id
 LEFT JOIN busy ON step.step_id = busy.step_id AND device.device = busy.device
 WHERE gpu_op_count > 0

@@ -6,6 +6,8 @@ CREATE VIEW question.kernel_coverage (
     run_id,
     -- The trace.
     trace_id,
+    -- Its rank.
+    rank,
     -- Family of GPU work; `unknown` if the op, its shape or its launch is.
     family,
     -- GPU ops.
@@ -38,8 +40,9 @@ work AS (
 )
 
 SELECT
-    run_id,
+    work.run_id,
     trace_id,
+    rank,
     family,
     count(*),
     sum(measured_ns)::BIGINT AS time_ns,
@@ -49,5 +52,6 @@ SELECT
     coalesce(sum(measured_ns) FILTER (is_calibrated) / nullif(time_ns, 0), 0),
     coalesce(sum(measured_ns) FILTER (basis = 'none') / nullif(time_ns, 0), 0)
 FROM work
-GROUP BY run_id, trace_id, family
-ORDER BY run_id, trace_id, time_ns DESC, family;
+INNER JOIN staging.trace AS trace USING (trace_id)
+GROUP BY work.run_id, trace_id, rank, family
+ORDER BY work.run_id, trace_id, time_ns DESC, family;

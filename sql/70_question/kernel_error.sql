@@ -8,6 +8,8 @@ CREATE VIEW question.kernel_error (
     run_id,
     -- The trace.
     trace_id,
+    -- Its rank.
+    rank,
     -- Family of GPU work.
     family,
     -- The predictor: `roofline`, or the name of the model.
@@ -64,8 +66,9 @@ problem AS (
 )
 
 SELECT
-    run_id,
+    problem.run_id,
     trace_id,
+    rank,
     family,
     model,
     bool_or(is_calibrated),
@@ -82,5 +85,6 @@ SELECT
     prediction.gmae_share(uncalibrated_error),
     sum(uncalibrated_ns) / measured_ns - 1
 FROM problem
-GROUP BY run_id, trace_id, family, model
-ORDER BY run_id, trace_id, measured_ns DESC, family, model;
+INNER JOIN staging.trace AS trace USING (trace_id)
+GROUP BY problem.run_id, trace_id, rank, family, model
+ORDER BY problem.run_id, trace_id, measured_ns DESC, family, model;

@@ -4,6 +4,8 @@
 CREATE VIEW question.overhead (
     -- The trace.
     trace_id,
+    -- Its rank.
+    rank,
     -- Step.
     step_id,
     -- Number of the step.
@@ -23,6 +25,7 @@ CREATE VIEW question.overhead (
 ) AS
 SELECT
     interval.trace_id,
+    rank,
     interval.step_id,
     step,
     interval.thread_id,
@@ -32,6 +35,7 @@ SELECT
     sum(interval.end_ns - interval.start_ns)::BIGINT AS time_ns,
     time_ns / any_value(nullif(step.end_ns - step.start_ns, 0))
 FROM overhead.interval
+INNER JOIN staging.trace AS trace ON interval.trace_id = trace.trace_id
 INNER JOIN staging.step ON interval.step_id = step.step_id
 INNER JOIN staging.thread ON interval.thread_id = thread.thread_id
 GROUP BY ALL

@@ -35,6 +35,8 @@ CREATE VIEW question.path_interval (
     lane,
     -- The trace that it is in.
     trace_id,
+    -- Its rank.
+    rank,
     -- The op, call or GPU work.
     node_id
 ) AS
@@ -59,6 +61,7 @@ SELECT
         CASE WHEN interval.thread_id IS NULL THEN 'stream ' || stream END
     ),
     interval.trace_id,
+    rank,
     interval.node_id
 FROM critical_path.interval_op AS interval
 INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)

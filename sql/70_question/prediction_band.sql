@@ -10,6 +10,8 @@ CREATE VIEW question.prediction_band (
     method,
     -- The trace.
     trace_id,
+    -- Its rank.
+    rank,
     -- Step.
     step_id,
     -- Number of the step.
@@ -73,6 +75,7 @@ judged AS (
 SELECT
     method,
     trace_id,
+    rank,
     step_id,
     step,
     measured_ns,
@@ -82,5 +85,6 @@ SELECT
     round(predicted_ns * exp(reach))::BIGINT AS high_ns,
     measured_ns BETWEEN low_ns AND high_ns
 FROM judged
+INNER JOIN staging.trace AS trace USING (trace_id)
 INNER JOIN prediction.method USING (method)
 ORDER BY position, step_id;

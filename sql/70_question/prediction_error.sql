@@ -6,6 +6,8 @@ CREATE VIEW question.prediction_error (
     method,
     -- The trace.
     trace_id,
+    -- Its rank.
+    rank,
     -- Step.
     step_id,
     -- Number of the step.
@@ -36,6 +38,7 @@ period AS (
 SELECT
     method,
     trace_id,
+    rank,
     step_id,
     step,
     measured_ns,
@@ -46,6 +49,7 @@ SELECT
     naive_ns / nullif(measured_ns, 0) - 1,
     unexplained_ns
 FROM critical_path.step_time
+INNER JOIN staging.trace AS trace USING (trace_id)
 LEFT JOIN (
     SELECT step.step_id, round(median(other.end_ns - other.start_ns))::BIGINT AS naive_ns
     FROM period AS step

@@ -12,6 +12,8 @@ CREATE VIEW question.prediction_guess (
     guess,
     -- The trace.
     trace_id,
+    -- Its rank.
+    rank,
     -- Step.
     step_id,
     -- [ns] Measured time.
@@ -107,11 +109,13 @@ guess AS (
 SELECT
     guess,
     trace_id,
+    rank,
     step_id,
     measured_ns,
     round(guess_ns)::BIGINT,
     round(guess_ns) / measured_ns - 1
 FROM guess
 INNER JOIN step USING (step_id)
+INNER JOIN staging.trace AS trace USING (trace_id)
 WHERE guess_ns IS NOT NULL AND measured_ns > 0
 ORDER BY step_id, guess;

@@ -9,6 +9,8 @@ CREATE VIEW question.scenario_effect (
     method,
     -- The trace.
     trace_id,
+    -- Its rank.
+    rank,
     -- Step.
     step_id,
     -- Number of the step.
@@ -33,6 +35,7 @@ SELECT
     variant.scenario,
     variant.method,
     edited.trace_id,
+    rank,
     step_id,
     step.step,
     baseline.end_ns - baseline.start_ns AS baseline_ns,
@@ -48,5 +51,6 @@ INNER JOIN prediction.variant AS base
     ON base.scenario = 'baseline' AND variant.method = base.method
 INNER JOIN critical_path.step_period AS baseline USING (step_id)
 INNER JOIN staging.step AS step USING (step_id)
+INNER JOIN staging.trace AS trace ON edited.trace_id = trace.trace_id
 WHERE variant.scenario <> 'baseline' AND baseline.variant_id = base.variant_id
 ORDER BY edited.variant_id, step_id;

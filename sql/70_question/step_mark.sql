@@ -9,6 +9,8 @@ CREATE VIEW question.step_mark (
     run_id,
     -- The trace.
     trace_id,
+    -- Its rank.
+    rank,
     -- Its file.
     path,
     -- Option of `tracedb ingest` for the mark: `--step-mark` if the ranges cover steps,
@@ -31,6 +33,7 @@ ranges AS (
 SELECT
     trace.run_id,
     trace.trace_id,
+    rank,
     path,
     '--step-' || suits AS option,
     mark,

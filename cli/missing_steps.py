@@ -29,6 +29,9 @@ _EXPLAINED = KINDS.keys() - {
 }
 """Kinds of time whose names are not self-explanatory."""
 _WIDTH = 80
+_NO_STACKS = "the traces have no Python stacks; with_stack=True records them"
+_OF_STACKS = {"module", "frame"}
+"""Columns that only recordings with Python stacks can fill."""
 _NEEDS = {
     **dict.fromkeys(
         (
@@ -48,7 +51,7 @@ _NEEDS = {
     ),
     **dict.fromkeys(
         ("module", "module_tree", "efficiency_by_module"),
-        ("has_stack", "the traces have no Python stacks; with_stack=True records them"),
+        ("has_stack", _NO_STACKS),
     ),
 }
 """What each question needs to have rows, as counted by `question.recording`."""
@@ -126,11 +129,15 @@ def write_rows(
 ) -> None:
     """Write the rows of an answer; if it has none, explain why.
 
-    A table has threads by name and traces by rank, and explains the kinds of time.
+    A table has threads by name and traces by rank, no column that is empty throughout,
+    and explains the kinds of time.
     """
     if output.format == "table":
         shown = _with_thread_names(db, rows.drop(_hidden_columns(rows)))
-        output.rows(_with_ranks(db, shown), brief)
+        shown = _with_ranks(db, shown)
+        empty = [] if rows.is_empty() else _empty_columns(shown, brief)
+        output.rows(shown.drop(empty), brief)
+        _tell_empty_columns(db, empty)
         _tell_kinds(rows, WAITS if question == "wait" else KINDS)
     else:
         output.rows(rows, brief)
@@ -152,6 +159,22 @@ def _hidden_columns(rows: pl.DataFrame) -> set[str]:
     if "method" in rows.columns and set(rows["method"]) == {"measured"}:
         hidden |= {"scenario", "method", "measured_ns"}
     return hidden & {*rows.columns}
+
+
+def _empty_columns(rows: pl.DataFrame, brief: Sequence[str]) -> list[str]:
+    """Columns without a value in any row, among those that a table shows."""
+    shown = [name for name in brief if name in rows.columns] or rows.columns
+    return [name for name in shown if rows[name].null_count() == rows.height]
+
+
+def _tell_empty_columns(db: tracedb.Database, empty: list[str]) -> None:
+    """Name columns that were left out, and why if Python stacks are what they lack."""
+    if not empty:
+        return
+    reason = ""
+    if _OF_STACKS & {*empty} and not db.relation("question.recording")["has_stack"].any():
+        reason = f"; {_NO_STACKS}"
+    tell(f"empty in all rows: {', '.join(empty)}{reason}")
 
 
 def _with_thread_names(db: tracedb.Database, rows: pl.DataFrame) -> pl.DataFrame:

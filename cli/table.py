@@ -57,7 +57,7 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
 _SINCE_1970_NS = 1 << 59
 """[ns] Larger values (from 1988 on) are not durations but times since 1970."""
 _SHOWN_AS_ZERO = 0.005
-_SAID_BY_THE_CELLS = ("_ns", "_bytes")
+_SAID_BY_THE_CELLS = ("_ns", "_bytes", "_bytes_per_second", "_flops_per_second")
 _NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
 """Counted adjectives, whose headings have no plural."""
 _PROSE = ("meaning", "pairing")

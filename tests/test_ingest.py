@@ -426,8 +426,9 @@ def test_a_database_of_another_version_is_rebuilt(
 def test_a_database_of_a_newer_version_is_left_as_it_is(
     tmp_path: Path, ingested: Ingested, version: str, *, is_read_only: bool
 ) -> None:
-    """This version would rebuild it without what only the newer one knows."""
-    path = shutil.copy(ingested(SAMPLES / "loop_cpu"), tmp_path / "run.duckdb")
+    """A rebuild would lose what only the newer version knows."""
+    path = tmp_path / "run.duckdb"
+    shutil.copy(ingested(SAMPLES / "loop_cpu"), path)
     with tracedb.open(path) as database:
         database.connection.execute(
             "UPDATE raw.database SET value = "

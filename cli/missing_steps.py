@@ -193,16 +193,14 @@ def _with_thread_names(db: tracedb.Database, rows: pl.DataFrame) -> pl.DataFrame
 def _with_ranks(db: tracedb.Database, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with ranks instead of traces, where ranks tell these apart.
 
-    The number of the only run or trace is left out.
+    The number of the only run, trace or rank is left out.
     """
     import polars as pl
 
     traces = db.sql(_TRACES)
     hidden = {"run_id"} if traces["run_id"].n_unique() <= 1 else set()
     if traces.height <= 1:
-        hidden |= {"trace_id"}
-        if "rank" in rows.columns and rows["rank"].null_count() == rows.height:
-            hidden |= {"rank"}
+        hidden |= {"trace_id", "rank"}
     elif _is_told_by_rank(traces, of_runs="run_id" in rows.columns):
         hidden |= {"trace_id"}
         if "trace_id" in rows.columns and "rank" not in rows.columns:

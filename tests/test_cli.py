@@ -327,6 +327,17 @@ def test_an_empty_answer_says_why(tiny: Path, question: str, said: str) -> None:
     assert done.stderr.count("\n") == 2
 
 
+def test_an_empty_column_is_left_out_with_a_reason(tiny: Path) -> None:
+    """A table names it; other formats keep all columns."""
+    done = run("ask", tiny, "host_gap")
+    assert done.stdout.split()[:3] == ["role", "gaps", "time"]
+    assert done.stderr == (
+        "empty in all rows: frame, module; the traces have no Python stacks; "
+        "with_stack=True records them\n"
+    )
+    assert {"frame", "module"} <= ask("ask", tiny, "host_gap")[0].keys()
+
+
 def test_reasons_belong_to_questions() -> None:
     """Every reason for an empty answer names an existing question."""
     known = {r.name for r in catalog.relations() if r.layer == "question"}
@@ -1025,7 +1036,7 @@ def test_sizes_are_never_shown_as_zero(tiny: Path) -> None:
 @pytest.mark.until("critical_path")
 def test_tables_have_ranks_instead_of_traces(tmp_path: Path) -> None:
     """Traces of two runs keep their numbers; csv has all numbers in any case."""
-    expected = [("one", []), ("one", ["rank"]), ("two", ["trace_id"])]
+    expected = [("one", []), ("one", ["rank"]), ("two", ["trace_id", "rank"])]
     for rank, (run_name, own) in enumerate(expected):
         (tmp_path / f"{rank}.json").write_text(
             json.dumps(
@@ -1044,7 +1055,7 @@ def test_tables_have_ranks_instead_of_traces(tmp_path: Path) -> None:
         heading = run("overheads", tmp_path / "run.duckdb").stdout.splitlines()[0]
         assert heading.split()[:-4] == [*own, "step", "thread"]
         names = run("overheads", tmp_path / "run.duckdb", "--format", "csv").stdout
-        assert names.startswith("trace_id,step_id,step,")
+        assert names.startswith("trace_id,rank,step_id,step,")
 
 
 def test_names_of_megabytes_are_shortened_at_once() -> None:

@@ -284,6 +284,13 @@ def test_stored_relations_are_computed_by_trace(relation: Relation) -> None:
     assert "trace_id" in relation.columns
 
 
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.full_name)
+def test_a_trace_comes_with_its_rank(question: Relation) -> None:
+    """People know ranks; the number of a trace says nothing outside the database."""
+    if "trace_id" in question.columns and "grouping" not in question.columns:
+        assert "rank" in question.columns
+
+
 def test_what_needs_edits_is_empty_without(samples: tracedb.Database) -> None:
     """What is not computed at ingest has no rows there, were it computed."""
     assert {r.full_name for r in COMPUTED if r.needs_edits} >= catalog.chosen_by_edits()

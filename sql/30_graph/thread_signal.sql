@@ -31,7 +31,7 @@ CREATE TABLE graph.thread_signal (
     chance_share
 ) AS
 WITH
--- Rests that are long compared with the time to wake a thread, and end otherwise.
+-- Rests that are longer than it takes to wake a thread, and end otherwise.
 rest AS (
     SELECT DISTINCT run_id, trace_id, pid, thread_id, stop_ns, resume_ns
     FROM graph.thread_rest
@@ -41,7 +41,7 @@ rest AS (
         INNER JOIN graph.thread_tie AS tie USING (trace_id, thread_id, worker_thread_id)
         WHERE is_tied AND handover.chance_share <= 0.5
     ) USING (thread_id, resume_ns)
-    WHERE goes_on AND resume_ns - stop_ns >= 100_000
+    WHERE goes_on AND resume_ns - stop_ns >= 30_000
 ),
 
 done AS (

@@ -24,7 +24,9 @@ CREATE TABLE prediction.host_own (
     awaited_thread_id,
     -- Span of the other thread whose end it waits for.
     awaited_position,
-    -- [ns] Delay after the GPU work that it waits for.
+    -- Whether that wait was over before it began (`graph.ready_wait`).
+    is_ready,
+    -- [ns] Delay after what it waits for.
     return_ns,
     -- [ns] Part of the measured duration without a cause.
     unexplained_ns
@@ -43,6 +45,19 @@ thread_cause AS (
         ON wait.thread_id = waiting.thread_id AND wait.end_ns = waiting.end_ns
     INNER JOIN overhead.timeline AS working
         ON wait.worker_thread_id = working.thread_id AND wait.end_ns = working.end_ns
+),
+
+-- Waits that were over lengthen no span, but one may come to wait if something changes.
+ready_cause AS (
+    SELECT
+        waiting.thread_id, waiting.position, lag_ns,
+        working.thread_id AS awaited_thread_id, working.position AS awaited_position
+    FROM graph.ready_wait AS wait
+    INNER JOIN overhead.timeline AS waiting
+        ON wait.thread_id = waiting.thread_id AND wait.resume_ns = waiting.end_ns
+    INNER JOIN overhead.timeline AS working
+        ON wait.worker_thread_id = working.thread_id AND wait.ready_ns = working.end_ns
+    WHERE waiting.type NOT LIKE 'wait_%' OR waiting.type = 'wait_data'
 ),
 
 -- All spans of a wait in a call.
@@ -64,8 +79,11 @@ caused AS (
         host_wait.gpu_op_id AS found_gpu_op_id,
         host_wait.recorded,
         host_wait.end_ns - host_wait.gpu_op_end_ns AS return_ns,
-        thread_cause.awaited_thread_id,
-        thread_cause.awaited_position,
+        coalesce(thread_cause.awaited_thread_id, ready_cause.awaited_thread_id)
+            AS awaited_thread_id,
+        coalesce(thread_cause.awaited_position, ready_cause.awaited_position)
+            AS awaited_position,
+        CASE WHEN thread_cause.thread_id IS NULL THEN lag_ns END AS lag_ns,
         replace(span.type, 'wait_', '') AS target
     FROM overhead.timeline AS span
     LEFT JOIN call_wait USING (call_id)
@@ -75,6 +93,7 @@ caused AS (
             AND span.type LIKE 'wait_%'
             AND span.position = last_position
     LEFT JOIN thread_cause USING (thread_id, position)
+    LEFT JOIN ready_cause USING (thread_id, position)
 ),
 
 delayed AS (
@@ -152,6 +171,10 @@ SELECT
     coalesce(is_blocked, false),
     awaited_thread_id,
     awaited_position,
-    CASE WHEN awaited_gpu_op_id IS NULL THEN 0 ELSE coalesce(return_median_ns, 0) END,
+    lag_ns IS NOT NULL,
+    CASE
+        WHEN awaited_gpu_op_id IS NULL THEN coalesce(lag_ns, 0)
+        ELSE coalesce(return_median_ns, 0)
+    END,
     unexplained_ns
 FROM own;

@@ -101,7 +101,7 @@ timed AS (
             own.thread_id = expected.thread_id
             AND own.position = expected.position
             AND own.host_from = expected.host_from
-            AND own.awaited_thread_id IS NULL
+            AND (own.awaited_thread_id IS NULL OR is_ready)
     LEFT JOIN prediction.delay_edit AS delayed
         ON
             own.variant_id = delayed.variant_id

@@ -13,9 +13,27 @@ CREATE VIEW prediction.removed_wait (
     -- Position of the wait on the thread; 0 for GPU work.
     position
 ) AS
-SELECT DISTINCT variant_id, kind, waiting_id, wait.position
-FROM prediction.edited_wait AS wait
-INNER JOIN prediction.scenario_edit AS edit
-    ON wait.scenario = edit.scenario AND edit = edit.position
-INNER JOIN prediction.variant AS variant ON wait.scenario = variant.scenario
-WHERE action = 'unsync';
+WITH
+removed AS (
+    SELECT DISTINCT variant_id, kind, waiting_id, wait.position
+    FROM prediction.edited_wait AS wait
+    INNER JOIN prediction.scenario_edit AS edit
+        ON wait.scenario = edit.scenario AND edit = edit.position
+    INNER JOIN prediction.variant AS variant ON wait.scenario = variant.scenario
+    WHERE action = 'unsync'
+)
+
+SELECT variant_id, kind, waiting_id, position
+FROM removed
+UNION
+-- With a wait for another thread go those for it that were over.
+SELECT variant_id, kind, waiting_id, over.position
+FROM removed
+INNER JOIN prediction.host_own AS seen
+    ON waiting_id = seen.thread_id AND removed.position = seen.position
+INNER JOIN prediction.host_own AS over
+    ON
+        seen.thread_id = over.thread_id
+        AND seen.awaited_thread_id = over.awaited_thread_id
+        AND over.is_ready
+WHERE kind = 'thread';

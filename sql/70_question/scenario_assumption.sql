@@ -49,6 +49,53 @@ loaded AS (
     HAVING avg(loading_ns) > 0.01 * avg(step_ns)
 ),
 
+-- Threads beside the main one that work in steps, for more than 1 % of their time.
+beside AS (
+    SELECT
+        event.thread_id,
+        any_value(thread.name) AS name,
+        sum(least(event.end_ns, step.end_ns) - event.start_ns) / any_value(step_count) / 1e6
+            AS working_ms
+    FROM (
+        SELECT
+            *,
+            count(*) OVER of_trace AS step_count,
+            avg(end_ns - start_ns) OVER of_trace AS step_ns
+        FROM staging.step
+        WINDOW of_trace AS (PARTITION BY trace_id)
+    ) AS step
+    INNER JOIN graph.top_level_event AS event
+        ON
+            step.trace_id = event.trace_id
+            AND event.start_ns >= step.start_ns
+            AND event.start_ns < step.end_ns
+    INNER JOIN staging.thread AS thread ON event.thread_id = thread.thread_id
+    WHERE role <> 'main' AND event.thread_id <> step.thread_id
+    GROUP BY event.thread_id
+    HAVING working_ms > 0.01 * any_value(step_ns) / 1e6
+),
+
+-- Of these, the ones that no wait ties to another one, or only in one direction.
+loose AS (
+    SELECT
+        is_assumed,
+        count(*) AS thread_count,
+        max(working_ms) AS working_ms,
+        arg_max(name, working_ms) AS thread_name
+    FROM (
+        SELECT *, thread_id IN (
+            SELECT worker_thread_id FROM graph.ready_wait WHERE graph.ready_wait.is_assumed
+        ) AS is_assumed
+        FROM beside
+        WHERE
+            is_assumed
+            OR thread_id NOT IN (
+                SELECT unnest([thread_id, worker_thread_id]) FROM graph.thread_wait
+            )
+    )
+    GROUP BY is_assumed
+),
+
 assumed AS (
     SELECT
         scenario, min(edit) AS edit, format(
@@ -60,6 +107,23 @@ assumed AS (
     CROSS JOIN loaded
     GROUP BY scenario
     HAVING NOT bool_or(coalesce(type = 'wait_data', false))
+    UNION ALL
+    SELECT
+        scenario, min(edit), format(
+            '{} beside the main one, such as {} with {:.3f} ms per step: no wait for them is '
+            || 'seen{}',
+            CASE thread_count WHEN 1 THEN '1 thread' ELSE thread_count || ' threads' END,
+            thread_name,
+            working_ms,
+            CASE
+                WHEN is_assumed
+                    THEN ', so they are taken to have finished when they are woken again'
+                ELSE ', nor one of theirs, so they are taken to work on their own'
+            END
+        )
+    FROM edit
+    CROSS JOIN loose
+    GROUP BY scenario, is_assumed, thread_count, working_ms, thread_name
     UNION ALL
     SELECT
         scenario, edit, format(

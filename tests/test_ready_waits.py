@@ -131,9 +131,9 @@ def told(crew: Crew, folder: Path) -> list[str]:
 def test_threads_that_no_one_waits_for_are_told(tmp_path: Path) -> None:
     """An answer says if waits for a thread are assumed, or if none are found."""
     (woken,) = told(WOKEN, tmp_path)
-    assert woken.endswith("taken to have finished when they are woken again")
+    assert woken.endswith("taken to be done when it is woken again")
     (alone,) = told(replace(LOADER, loaders=0, strangers=1), tmp_path)
-    assert alone.endswith("taken to work on their own")
+    assert alone.endswith("taken to work by itself")
     assert told(replace(LOADER, loaders=0, workers=1), tmp_path) == []
 
 

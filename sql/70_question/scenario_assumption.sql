@@ -110,15 +110,15 @@ assumed AS (
     UNION ALL
     SELECT
         scenario, min(edit), format(
-            '{} beside the main one, such as {} with {:.3f} ms per step: no wait for them is '
+            '{} beside the main one, {:.3f} ms per step in {}: no wait for such a thread is '
             || 'seen{}',
             CASE thread_count WHEN 1 THEN '1 thread' ELSE thread_count || ' threads' END,
-            thread_name,
             working_ms,
+            coalesce(thread_name, 'an unnamed one'),
             CASE
                 WHEN is_assumed
-                    THEN ', so they are taken to have finished when they are woken again'
-                ELSE ', nor one of theirs, so they are taken to work on their own'
+                    THEN ', so its work is taken to be done when it is woken again'
+                ELSE ', nor one of its own, so it is taken to work by itself'
             END
         )
     FROM edit

@@ -227,6 +227,7 @@ def test_a_library_of_other_gpus_is_reported(
     (gpu,) = overhead_library.gpus_of(library)
     assert gpu
     assert done.stderr == (
+        "empty in all rows: measured_gpu_end_ns, predicted_gpu_end_ns\n"
         f"1 trace from a host with no GPU, but {library} is from hosts with {gpu}; "
         "host times may be several times off\n"
     )

@@ -1091,11 +1091,6 @@ def _check_path(path: str, *, read_only: bool) -> None:
     """Raise `DatabaseError` if no database can be there; create its parent folders."""
     if path and Path(path).is_dir():
         raise DatabaseError(f"{path}: a folder, not a database; name a file in it")
-    if Path(path).is_file() and not Path(path).stat().st_size:
-        raise DatabaseError(
-            f"{path}: an empty file, not a database; remove it, and `tracedb ingest` "
-            "creates one"
-        )
     if read_only and path != _MEMORY and not Path(path).is_file():
         raise DatabaseError(
             f"{path}: no such database; create it with `tracedb ingest`"
@@ -1112,6 +1107,11 @@ def _check_path(path: str, *, read_only: bool) -> None:
         raise DatabaseError(
             f"{path}: DuckDB reads a backslash in a path as a slash; choose a path "
             "without one"
+        )
+    if Path(path).is_file() and not Path(path).stat().st_size:
+        raise DatabaseError(
+            f"{path}: an empty file, not a database; remove it, and `tracedb ingest` "
+            "creates one"
         )
     if not read_only and path != _MEMORY:
         make_folder(Path(path).parent, DatabaseError)

@@ -32,7 +32,7 @@ _BATCH = 20_000
 # The paths of steps and of the run; of a trace only if it has no steps.
 _PATHS = """
 SELECT
-    scenario, method, scope, rank, path.trace_id, path_id, step, time_ns, module,
+    scenario, method, scope, path.rank, path.trace_id, path_id, step, time_ns, module,
     frame, op, kind, name
 FROM question.path_interval AS path
 INNER JOIN staging.trace AS trace ON path.trace_id = trace.trace_id
@@ -47,7 +47,7 @@ WHERE
         ELSE false
     END
 ORDER BY
-    scenario, method, scope, CASE WHEN scope = 'run' THEN NULL ELSE rank END, step,
+    scenario, method, scope, CASE WHEN scope = 'run' THEN NULL ELSE path.rank END, step,
     path_id, offset_ns
 """
 _THREADS = """

@@ -54,8 +54,8 @@ beside AS (
     SELECT
         event.thread_id,
         any_value(thread.name) AS name,
-        sum(least(event.end_ns, step.end_ns) - event.start_ns) / any_value(step_count) / 1e6
-            AS working_ms
+        sum(least(event.end_ns, step.end_ns) - event.start_ns)
+        / nullif(any_value(step_count), 0) / 1e6 AS working_ms
     FROM (
         SELECT
             *,

@@ -137,7 +137,7 @@ SELECT
     sum(time_ns) / sum(sum(time_ns)) OVER (PARTITION BY rank) AS time_share,
     count(*) AS intervals, name, op, module, frame
 FROM question.path_interval
-INNER JOIN staging.trace USING (trace_id)
+INNER JOIN (SELECT trace_id, run_id FROM staging.trace) USING (trace_id)
 WHERE
     method = 'measured' AND run_id = $run
     AND critical_path.bounds_period(scope, trace_id)
@@ -364,7 +364,6 @@ ORDER BY delayed_ns DESC, rank""",
         """
 SELECT rank, device, communication_ns, exposed_ns, exposed_share
 FROM question.exposed_communication
-INNER JOIN staging.trace USING (run_id, trace_id)
 WHERE run_id = $run
 ORDER BY rank, device""",
         empty="No collectives ran on a device in this run.",
@@ -429,14 +428,14 @@ ORDER BY time_ns DESC, kind, message_bytes, process_group""",
         "the interval in which four of five steps are expected.",
         """
 SELECT
-    rank, time.step, time.method, time.measured_ns, time.predicted_ns, low_ns, high_ns,
-    error_share, unexplained_ns, kept_ns
+    trace.rank, time.step, time.method, time.measured_ns, time.predicted_ns, low_ns,
+    high_ns, error_share, unexplained_ns, kept_ns
 FROM critical_path.step_time AS time
 INNER JOIN staging.trace USING (run_id, trace_id)
 LEFT JOIN question.prediction_band AS band
     ON time.step_id = band.step_id AND time.method = band.method
 WHERE run_id = $run AND scenario = 'baseline'
-ORDER BY rank, time.step, time.method""",
+ORDER BY trace.rank, time.step, time.method""",
         picture="ranges",
         empty="The trace has no steps.",
     ),

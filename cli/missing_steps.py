@@ -171,9 +171,12 @@ def _tell_empty_columns(db: tracedb.Database, empty: list[str]) -> None:
     """Name columns that were left out, and why if Python stacks are what they lack."""
     if not empty:
         return
-    recorded = db.relation("question.recording")
-    lacks_stacks = _OF_STACKS & {*empty} and not recorded["has_stack"].any()
-    reason = f"; {_NO_STACKS}" if lacks_stacks else ""
+    reason = ""
+    if (
+        _OF_STACKS & {*empty}
+        and not db.relation("question.recording")["has_stack"].any()
+    ):
+        reason = f"; {_NO_STACKS}"
     tell(f"empty in all rows: {', '.join(empty)}{reason}")
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from allocator import real_peak
+from support import rows
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import tracedb
 from tracedb.errors import EstimateError
 from tracedb.from_code.attention import Attention
 from tracedb.from_code.cuda_names import known_capability
@@ -183,6 +185,16 @@ def test_gpus_take_the_way_of_their_generation(
 ) -> None:
     """Types, sizes, strides, masks and groups decide, as in PyTorch's rules."""
     assert on(gpu, kind, **more) == way
+
+
+def test_listed_gpus_have_a_generation() -> None:
+    """For a GPU without one, the rules of a recent one would hold without a word."""
+    with tracedb.open() as database:
+        listed = rows(
+            database,
+            "SELECT hardware FROM prediction.hardware WHERE vendor = 'NVIDIA'",
+        )
+    assert [name for (name,) in listed if known_capability(name) is None] == []
 
 
 def test_ways_that_code_turns_off_are_not_taken() -> None:

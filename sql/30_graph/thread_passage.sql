@@ -56,6 +56,23 @@ event AS (
     WINDOW on_thread AS (PARTITION BY event.thread_id ORDER BY event.start_ns, node_id)
 ),
 
+-- Those with a name at which a wait is seen; all others are many times as many.
+waited AS (
+    FROM event
+    SEMI JOIN (
+        SELECT thread_id, name
+        FROM event
+        SEMI JOIN seen_wait AS wait ON node_id = wait.after_node_id
+        UNION ALL
+        SELECT part.thread_id, name
+        FROM (
+            SELECT thread_id, name, unnest([start_ns, end_ns]) AS at_ns FROM event
+        ) AS part
+        SEMI JOIN seen_wait AS wait
+            ON part.thread_id = worker_thread_id AND at_ns = wait.end_ns
+    ) USING (thread_id, name)
+),
+
 -- Starts and ends of ops, numbered on their thread among those of the name, and among those
 -- with the same neighbour on the far side.
 point AS (
@@ -68,11 +85,11 @@ point AS (
         SELECT
             thread_id, node_id, true AS is_start, start_ns AS at_ns,
             unnest([name, start_name]) AS key, start_ns AS next_start_ns
-        FROM event
+        FROM waited
         UNION ALL
         SELECT
             thread_id, node_id, false, end_ns, unnest([name, end_name]), next_start_ns
-        FROM event
+        FROM waited
     )
 ),
 

@@ -27,13 +27,13 @@ SELECT variant_id, kind, waiting_id, position
 FROM removed
 UNION
 -- With a wait for another thread go those for it that were over.
-SELECT variant_id, kind, waiting_id, over.position
+SELECT variant_id, kind, waiting_id, ready.position
 FROM removed
 INNER JOIN prediction.host_own AS seen
     ON waiting_id = seen.thread_id AND removed.position = seen.position
-INNER JOIN prediction.host_own AS over
+INNER JOIN prediction.host_own AS ready
     ON
-        seen.thread_id = over.thread_id
-        AND seen.awaited_thread_id = over.awaited_thread_id
-        AND over.is_ready
+        seen.thread_id = ready.thread_id
+        AND seen.awaited_thread_id = ready.awaited_thread_id
+        AND ready.is_ready
 WHERE kind = 'thread';

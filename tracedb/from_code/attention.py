@@ -15,6 +15,7 @@ from torch.nn.attention import SDPBackend
 
 from tracedb.errors import EstimateError
 from tracedb.from_code import place
+from tracedb.from_code.on_gpu import FLASH_HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +30,8 @@ _ORDERED = {
 }
 _DIMENSIONS = 4
 """Number of dimensions of queries, keys and values that fused ways take."""
-_FLASH_HEAD, _TRAINED_HEAD, _WIDE_HEAD = 256, 192, 224
-"""Largest heads of FlashAttention; small GPUs train those up to 192, or above 224."""
+_TRAINED_HEAD, _WIDE_HEAD = 192, 224
+"""Small GPUs train FlashAttention with heads up to the first, or above the second."""
 _ROW_BYTES, _PADDED, _MASK_ROW = 16, 8, 8
 """[B] Rows of tensor cores; elements to which heads and rows of masks are padded."""
 _AMPERE, _VOLTA = (8, 0), (7, 0)
@@ -119,7 +120,7 @@ class Attention:
             and self.attn_mask is None
             and self._is_dense(of_groups=True)
             and {tensor.shape[-1] for tensor in self.heads} == {head}
-            and head <= _FLASH_HEAD
+            and head <= FLASH_HEAD
             and not self._is_too_wide(gpu, head)
             and not (self.is_causal and self.query.shape[-2] != self.key.shape[-2])
             and (head == 1 or all(tensor.stride(-1) == 1 for tensor in self.heads))

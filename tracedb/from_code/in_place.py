@@ -18,7 +18,7 @@ from tracedb.from_code import place
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tracedb.from_code.memory import Holding
+    from tracedb.from_code.recorder import Recorder
 
 _aten = torch.ops.aten
 _ENGINE = f"{Path('torch', 'autograd', 'graph.py')}"
@@ -55,25 +55,25 @@ _ADDING = ("VarMean", "StdMean", "Linalg", "Renorm")
 """Functions whose own formulas add up tensors, and not in place."""
 
 
-def filling(func: object, into: Holding, now: int) -> Callable[..., object] | None:
-    """The op that fills in place, if an autograd formula has just made the zeros."""
+def parts(
+    func: object, tensors: list[torch.Tensor], recorder: Recorder
+) -> Callable[..., object] | None:
+    """The op that does in place what autograd itself does on a copy, if it does."""
     found = _FILLING.get(func)
-    is_new = into.begin == now and into.made_by in _ZEROS
-    return found if found is not None and is_new and _is_formula() else None
+    if found is not None:
+        zeros = recorder.holding(tensors[0])
+        is_new = zeros.begin == recorder.ledger.now and zeros.made_by in _ZEROS
+        return found if is_new and _is_formula() else None
+    return _aten.add_.Tensor if func is _ADD and _is_sum(tensors) else None
 
 
-def can_fill(func: object) -> bool:
-    """Whether an op fills a copy of its first argument."""
-    return func in _FILLING
-
-
-def adding(func: object, tensors: list[torch.Tensor]) -> Callable[..., object] | None:
-    """The op that adds in place, if the engine adds to what it alone holds."""
-    if func is not _ADD or torch._C._current_graph_task_id() == -1:  # noqa: SLF001 (as ModTracker)
-        return None
+def _is_sum(tensors: list[torch.Tensor]) -> bool:
+    """Whether the engine adds to a gradient that it alone holds."""
+    if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 (as ModTracker)
+        return False
     held: Any = tensors[0]
     if len(tensors) < 2 or held.shape != tensors[1].shape or torch.is_grad_enabled():  # noqa: PLR2004 (both terms)
-        return None
+        return False
     storage = held.untyped_storage()._cdata  # noqa: SLF001 (they have no public names)
     is_alone = (
         held._use_count() <= _ALONE  # noqa: SLF001
@@ -82,8 +82,8 @@ def adding(func: object, tensors: list[torch.Tensor]) -> Callable[..., object] |
     )
     node: Any = torch._C._current_autograd_node()  # noqa: SLF001
     if not is_alone or node is None or node.name().startswith(_ADDING):
-        return None
-    return _aten.add_.Tensor if _is_formula() else None
+        return False
+    return _is_formula()
 
 
 def _is_formula() -> bool:

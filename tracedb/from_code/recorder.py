@@ -234,11 +234,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.namespace in composed.NAMESPACES:
             found = composed.parts(func, self)
             return None if found is None else self.recorded(found)
-        if in_place.can_fill(func):
-            found = in_place.filling(func, self.holding(tensors[0]), self.ledger.now)
-            if found is not None:
-                return self.recorded(found)
-        found = in_place.adding(func, tensors) or self.selecting.parts(func, args)
+        found = in_place.parts(func, tensors, self) or self.selecting.parts(func, args)
         if found is not None:
             return self.recorded(found)
         return self.sparse.parts(func, args, tensors)

@@ -453,6 +453,8 @@ def test_an_instance_has_its_part_of_the_gpu() -> None:
     shares = {name: part[name] / whole[name] for name in whole if whole[name]}
     assert shares["peak_half_flops_per_second"] == pytest.approx(2 / 7)
     assert shares["dram_bytes_per_second"] == shares["l2_bytes"] == 1 / 4
+    least = hardware_table().find("H100 MIG 1g").figures["dram_bytes_per_second"]
+    assert least == whole["dram_bytes_per_second"] / 8
     assert part["nvlink_bytes_per_second"] == whole["pcie_bytes_per_second"]
     assert shares["clocks_per_second"] == shares["floor_ns"] == 1
 

@@ -8,14 +8,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Thread
 from time import monotonic, sleep
+from types import FrameType
 from typing import Any
 
+import duckdb
 import pytest
 from support import SAMPLES, Ingested, assert_nothing_written
 
 import tracedb
+from tracedb.duck import stoppable
 
 SAMPLE = SAMPLES / "generated_gpu" / "rank0.kineto.json.gz"
 COMMAND = [sys.executable, "-Im", "tracedb"]
@@ -90,6 +95,77 @@ def test_an_interrupted_ingest_leaves_nothing(
         assert list(tmp_path.iterdir()) == [path]
         return
     assert_nothing_written(tmp_path)
+
+
+def interrupted_at(line: int) -> Callable[..., Any]:
+    """A tracer that raises a Ctrl-C at one of the lines that close a database."""
+    left = [line]
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if frame.f_code.co_name not in {"close", "_close", "_is_unused"}:
+            return None
+        left[0] -= event == "line"
+        if left[0] == 0 and event == "line":
+            raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_an_interrupt_at_any_line_of_close_leaves_a_closed_file(
+    tmp_path: Path, *, is_kept: bool
+) -> None:
+    """The file is whole and has no log; one that holds nothing is removed.
+
+    Not at its first line, `try`.
+    """
+    path = tmp_path / "run.duckdb"
+    lines = 1
+    while True:
+        lines += 1
+        database = tracedb.open(path)
+        if is_kept:
+            database.connection.execute("CREATE OR REPLACE TABLE kept AS FROM range(9)")
+        sys.settrace(interrupted_at(lines))
+        try:
+            database.close()
+        except KeyboardInterrupt:
+            continue
+        finally:
+            sys.settrace(None)
+            assert list(tmp_path.iterdir()) == [path] * is_kept
+        break
+    assert lines > 5
+
+
+def test_a_query_has_ended_if_its_start_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pool's thread may run before the pool knows of it."""
+    ended: list[BaseException] = []
+    with duckdb.connect() as connection:
+
+        def submit(_: ThreadPoolExecutor, work: Callable[[], object]) -> None:
+            begun = Event()
+
+            def run() -> None:
+                begun.set()
+                try:
+                    work()
+                except duckdb.InterruptException as error:
+                    ended.append(error)
+
+            Thread(target=run).start()
+            begun.wait()
+            sleep(0.1)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
+        with pytest.raises(KeyboardInterrupt):
+            stoppable(connection, lambda: connection.execute(ENDLESS[1]).fetchall())
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    assert ended
 
 
 @pytest.mark.parametrize("step", range(3))

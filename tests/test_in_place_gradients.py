@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from allocator import real_peak
 from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
 
-from tracedb.from_code.fake_run import FakeRun
+from tracedb.from_code.fake_run import FakeRun, FakeStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,12 +55,26 @@ class Picked(torch.autograd.Function):
     def backward(ctx: torch.autograd.function.FunctionCtx, *given: Tensor) -> Tensor:
         """Scatter into a copy of zeros, and hold both."""
         (h,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        zeros = torch.zeros_like(h)
         rows = torch.zeros(64, 1, dtype=torch.int64)
+        zeros = torch.zeros_like(h)
         return zeros.scatter(1, rows, given[0]) + zeros
 
 
-@pytest.mark.parametrize(
+class Spread(torch.autograd.Function):
+    """A function whose gradient has all rows in one place."""
+
+    @staticmethod
+    def forward(_: torch.autograd.function.FunctionCtx, *given: Tensor) -> Tensor:
+        """Return a copy."""
+        return given[0].clone()
+
+    @staticmethod
+    def backward(_: torch.autograd.function.FunctionCtx, *given: Tensor) -> Tensor:
+        """Return rows that share their memory."""
+        return given[0].new_empty_strided(given[0].shape, (0, 1))
+
+
+each_function = pytest.mark.parametrize(
     "function",
     [
         lambda h: h[ROWS],
@@ -69,6 +85,11 @@ class Picked(torch.autograd.Function):
         lambda h: h.sort(1)[0],
         lambda h: h + functional.gelu(h),
         lambda h: h[:, ::2].relu() + h[:, 1::2],
+        lambda h: (h + h).relu(),
+        lambda h: torch.cat([h, h], 1).relu(),
+        lambda h: h.sum(0).exp() + h.sum(0).tanh(),
+        lambda h: Spread.apply(h) + Spread.apply(h),
+        lambda h: h.scatter(1, torch.zeros(64, 1, dtype=torch.int64), 0.5).relu(),
         lambda h: torch.bmm(h.view(8, 8, 128), h.view(8, 128, 8)),
         shared,
         statistics,
@@ -77,9 +98,33 @@ class Picked(torch.autograd.Function):
     ],
     ids=[
         *("index", "gather", "index_select", "max", "topk", "sort", "residual"),
-        *("halves", "views", "shared", "statistics", "message", "own function"),
+        *("halves", "twice", "parts of one", "sums", "spread", "scatter"),
+        *("views", "shared", "statistics", "message", "own function"),
     ],
 )
+
+
+def step_of(function: Callable[[Tensor], Tensor]) -> Callable[[], None]:
+    """A step that trains a weight through a function."""
+    weight = torch.nn.Parameter(torch.randn(64, 128))
+    inputs = torch.randn(64, 128)
+
+    def run() -> None:
+        weight.grad = None
+        torch.autograd.backward(function(weight * inputs).mean())
+
+    return run
+
+
+def estimated(function: Callable[[Tensor], Tensor]) -> FakeStep:
+    """The same step with fake tensors."""
+    fake = FakeRun(None)
+    with fake.inside():
+        run = step_of(function)
+    return fake.step(run)
+
+
+@each_function
 def test_the_peak_is_that_of_the_allocator(
     function: Callable[[Tensor], Tensor], tmp_path: Path
 ) -> None:
@@ -87,19 +132,22 @@ def test_the_peak_is_that_of_the_allocator(
 
     A tensor more is 8 % or more; the rest is indices made before the profiler began.
     """
+    peak = estimated(function).memory.peak_bytes
+    assert peak == pytest.approx(
+        real_peak(lambda: step_of(function), tmp_path), rel=0.01
+    )
 
-    def make() -> Callable[[], None]:
-        weight = torch.nn.Parameter(torch.randn(64, 128))
-        inputs = torch.randn(64, 128)
 
-        def run() -> None:
-            weight.grad = None
-            torch.autograd.backward(function(weight * inputs).mean())
-
-        return run
-
-    fake = FakeRun(None)
-    with fake.inside():
-        run = make()
-    peak = fake.step(run).memory.peak_bytes
-    assert peak == pytest.approx(real_peak(make, tmp_path), rel=0.01)
+@each_function
+def test_the_engine_adds_in_place_where_pytorch_does(
+    function: Callable[[Tensor], Tensor],
+) -> None:
+    """As many gradients are added and filled in place, or on a copy, as in reality."""
+    names = [f"aten::{n}" for n in ("add", "add_", "scatter", "scatter_")]
+    run = step_of(function)
+    run()
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        run()
+    real = Counter(event.name for event in profiler.events() or ())
+    ops = Counter(op.name for op in estimated(function).ops.values())
+    assert [ops[name] for name in names] == [real[name] for name in names]

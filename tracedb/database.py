@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
@@ -200,11 +201,24 @@ class Database:
 
     def close(self) -> None:
         """Close the file; remove it if it was created here and is empty."""
-        is_empty = self._is_made_here and not self._holds_anything()
+        try:
+            self._close()
+        except (KeyboardInterrupt, duckdb.InterruptException):
+            # A Ctrl-C can come at any line, and stops any query: close it all the same.
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        is_unused = self._is_unused
         self._connection.close()
-        if is_empty:
+        if is_unused:
             Path(self.path).unlink(missing_ok=True)
             Path(f"{self.path}.wal").unlink(missing_ok=True)
+
+    @cached_property
+    def _is_unused(self) -> bool:
+        """Whether nothing is left to keep when it is closed."""
+        return self._is_made_here and not self._holds_anything()
 
     def _holds_anything(self) -> bool:
         """Whether it holds anything that a user may want to keep."""

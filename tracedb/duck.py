@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from threading import current_thread, main_thread
+from threading import Event, Lock, current_thread, main_thread
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
@@ -68,14 +68,23 @@ def stoppable(connection: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> T
     """
     if current_thread() is not main_thread():
         return work()
+    turn, is_stopped = Lock(), Event()
+
+    def run() -> T:
+        with turn:
+            if is_stopped.is_set():
+                raise CancelledError
+            return work()
+
     with ThreadPoolExecutor(1) as pool:
-        result = pool.submit(work)
         try:
-            return result.result()
+            return pool.submit(run).result()
         except BaseException:
-            while not result.done():
+            # Even `submit` may have been interrupted: whether its thread began is open.
+            is_stopped.set()
+            while not turn.acquire(timeout=0.05):
                 connection.interrupt()
-                wait([result], timeout=0.05)
+            turn.release()
             raise
 
 

@@ -286,7 +286,6 @@ def rising(y: Floats) -> Floats:
     sums = np.append(0, np.cumsum(y))
     start, end = np.indices((len(y), len(y)))
     means = (sums[end + 1] - sums[start]) / np.where(start <= end, end - start + 1, 1)
-    means[start > end] = np.inf
     least = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
     found: Floats = np.diagonal(np.maximum.accumulate(least, axis=0)).copy()
     return found

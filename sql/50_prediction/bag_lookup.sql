@@ -25,37 +25,31 @@ CREATE VIEW prediction.bag_lookup (
     result_elements
 ) AS
 WITH
-bag AS (
-    SELECT
-        *,
-        CASE WHEN name LIKE '%dense_embedding%' THEN 7 ELSE 11 END AS index_ordinal,
-        coalesce(results[1], tensors[1]) AS result
-    FROM prediction.op_shape
-    WHERE is_complete
-),
-
 -- The table offsets come before the indices. The weights come first: for a dense lookup one
 -- tensor, otherwise those on the host, on the device and managed.
 lookup AS (
     SELECT
         *,
+        CASE WHEN name LIKE '%dense_embedding%' THEN 7 ELSE 11 END AS index_ordinal,
+        coalesce(results[1], tensors[1]) AS result,
         [t for t in tensors if t.argument = index_ordinal][1].elements AS rows,
         [t for t in tensors if t.argument = index_ordinal + 1][1].elements - 1 AS all_bags,
         [t for t in tensors if t.argument = index_ordinal - 5][1].elements - 1 AS tables,
         all_bags // nullif(tables, 0) AS table_bags,
         list_sum([t.elements for t in tensors if t.argument <= (index_ordinal - 7) // 2])
         AS weights
-    FROM bag
-    WHERE regexp_matches(name, '^fbgemm::.*embedding_codegen_(lookup|forward)')
+    FROM prediction.op_shape
+    WHERE is_complete AND regexp_matches(name, '^fbgemm::.*embedding_codegen_(lookup|forward)')
 ),
 
 gradient AS (
     SELECT
         trace_id,
-        result.dims[1] AS table_bags,
-        TRY(result.elements // result.dims[1]) AS result_columns
-    FROM bag
-    WHERE regexp_matches(name, '^torch::autograd::CppNode<.*LookupFunction')
+        coalesce(results[1], tensors[1]) AS result,
+        (result).dims[1] AS table_bags,
+        TRY((result).elements // table_bags) AS result_columns
+    FROM prediction.op_shape
+    WHERE is_complete AND regexp_matches(name, '^torch::autograd::CppNode<.*LookupFunction')
 ),
 
 -- Kinds of lookups and of gradients, each with its rank among those with the same number of

@@ -73,7 +73,7 @@ call AS (
         ) * element.element_bytes) AS recorded_bytes,
         ranged.ranged_bytes
     FROM staging.op AS op
-    INNER JOIN staging.host_event AS event
+    INNER JOIN staging.slice AS event
         ON op.op_id = event.event_id AND op.trace_id = event.trace_id
     LEFT JOIN staging.op AS around ON op.parent_op_id = around.op_id
     LEFT JOIN ranged ON op.op_id = ranged.op_id
@@ -91,16 +91,21 @@ call AS (
 ),
 
 named AS (
+    SELECT *, staging.collective_kind(spoken) AS kind
+    FROM call
+    INNER JOIN staging.trace USING (trace_id)
+),
+
+grouped AS (
     SELECT
         *,
-        staging.collective_kind(spoken) AS kind,
         CASE
             WHEN kind IN ('send', 'recv') THEN 'send_recv'
             WHEN kind = 'reduce' THEN 'other'
             ELSE kind
         END AS collective,
         CASE
-            WHEN collective = 'send_recv' THEN 2
+            WHEN kind IN ('send', 'recv') THEN 2
             WHEN group_size > 0 THEN group_size
             ELSE world_size
         END AS ranks,
@@ -112,8 +117,7 @@ named AS (
             END,
             ranks, world_size, described_count
         ) AS node_count
-    FROM call
-    INNER JOIN staging.trace USING (trace_id)
+    FROM named
 ),
 
 sized AS (
@@ -125,7 +129,7 @@ sized AS (
             coalesce(input_bytes, ranged_bytes)
             * (CASE WHEN collective = 'all_gather' THEN ranks ELSE 1 END)
         ))) AS message_bytes
-    FROM named
+    FROM grouped
 ),
 
 problem AS (

@@ -17,14 +17,16 @@ asked of the other kind has the nearest there is, and is not in range (`away`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from tracedb.errors import KernelModelError
 
 from .families.collective import COLLECTIVE
-from .work import counted_again
+from .work import Op, shapes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -226,9 +228,19 @@ class CollectiveTable:
 
 def _log_bus_bytes(shapes: Shapes, ranks: float) -> Floats:
     """The logarithm of what each rank sends, were there so many ranks."""
-    sent = counted_again(COLLECTIVE, shapes, ranks=ranks)["read_bytes"]
+    op = str(shapes.op[0]) if len(shapes) else ""
+    sent = shapes["bytes"] * _sent_share(op, ranks)
     logs: Floats = np.log(np.maximum(sent, 1.0))
     return logs
+
+
+@cache
+def _sent_share(op: str, ranks: float) -> float:
+    """What each of so many ranks sends of a message, by the family's relation."""
+    message = float(1 << 40)
+    given = pl.DataFrame({"bytes": [message], "ranks": [ranks]})
+    counted = shapes_of(COLLECTIVE, given, Op(COLLECTIVE.name, op, ""))
+    return float(counted["read_bytes"][0]) / message
 
 
 _ARRAYS = ("ranks", "per_node", "first", "log_bytes", "log_ns")

@@ -120,14 +120,6 @@ def shapes_of(family: Family, frame: pl.DataFrame, op: Op) -> Shapes:
     return _counted(family, given, op)
 
 
-def counted_again(family: Family, shapes: Shapes, **sizes: float) -> Shapes:
-    """The same shapes with some sizes, the same for all, in the place of theirs."""
-    given = pl.DataFrame({n: shapes[n] for n in family.columns}).fill_nan(None)
-    given = given.with_columns(**{name: pl.lit(size) for name, size in sizes.items()})
-    op = Op(family.name, str(shapes.op[0]) if len(shapes) else "", "")
-    return _counted(family, given, op)
-
-
 def _counted(family: Family, sizes: pl.DataFrame, op: Op) -> Shapes:
     """Rows of one op, given by their sizes as floating-point numbers."""
     bytes_, unit = float(element_bytes(op.dtype)), matrix_unit(op.dtype)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +41,8 @@ class Page:
         """Take the pipes to and from a browser, and open a tab."""
         self._to, self._back = to, back
         self._rest = b""
+        self.patience = 60.0
+        """[s] How long one command may take."""
         self._number = 0
         self._session: str | None = None
         self.errors: list[str] = []
@@ -57,16 +61,23 @@ class Page:
         if self._session:
             message["sessionId"] = self._session
         os.write(self._to, json.dumps(message).encode() + b"\0")
+        until = time.monotonic() + self.patience
         while True:
-            answer = self._read()
+            answer = self._read(method, until)
             if answer.get("id") == number:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']}")
                 return dict(answer["result"])
             self._note(answer)
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self, method: str, until: float) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            left = max(until - time.monotonic(), 0)
+            if not select.select([self._back], [], [], left)[0]:
+                seen = f"; the page said {self.errors}" if self.errors else ""
+                raise TimeoutError(
+                    f"{method}: no answer within {self.patience:g} s{seen}"
+                )
             part = os.read(self._back, 1 << 20)
             if not part:
                 raise RuntimeError("the browser has gone")

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from threading import Thread
@@ -222,9 +223,23 @@ def test_queries_and_perfetto_in_a_browser(server: Server) -> None:
         assert set(page.requests) == {here, f"{here}sql", f"{here}trace"}
 
 
-def wait(page: Page, condition: str) -> None:
-    """Wait until a condition holds in the page."""
-    page.run(
-        f"new Promise(async r => {{ while (!({condition})) "
-        "await new Promise(s => setTimeout(s, 50)); r(); })"
-    )
+def wait(page: Page, condition: str, seconds: float = 30) -> None:
+    """Wait until a condition holds in the page, but not without a limit."""
+    until = time.monotonic() + seconds
+    while not page.run(f"Boolean({condition})"):
+        if time.monotonic() > until:
+            seen = page.errors or "no error"
+            pytest.fail(f"after {seconds:g} s, still not: {condition} ({seen})")
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+def test_a_page_that_does_not_answer_fails_soon() -> None:
+    """A condition that never holds, or a script that never ends, names itself."""
+    with browser() as page:
+        page.run("console.error('lost')")
+        with pytest.raises(pytest.fail.Exception, match=r"not: 1 > 2 .*lost"):
+            wait(page, "1 > 2", seconds=0.1)
+        page.patience = 0.5
+        with pytest.raises(TimeoutError, match=r"Runtime.evaluate: .* within 0.5 s"):
+            page.run("new Promise(() => {})")

@@ -25,6 +25,7 @@ Lines = dict[tuple[int, str], list[Event]]
 
 COPIES = {"HtoD": "MemcpyH2D", "DtoH": "MemcpyD2H", "DtoD": "MemcpyD2D"}
 HOST, CALLS = "/host:CPU", "/host:CUPTI"
+LAUNCH = "cuLaunchKernel"
 BEGAN_NS = 1_700_000_000_000_000_000
 
 
@@ -97,6 +98,8 @@ def spoken(event: Event) -> tuple[str, tuple[int, str], Event] | None:
         return f"/device:GPU:{args['device']}", line, span | {"args": given}
     line = (event["tid"], "python")
     if cat in ("cuda_runtime", "cuda_driver"):
+        # XLA's profiler gives a launch the name of its kernel.
+        span["name"] = args.get("kernel", span["name"])
         return CALLS, line, span | {"args": correlation}
     if cat == "user_annotation" and span["name"].startswith("ProfilerStep#"):
         step = int(span["name"].removeprefix("ProfilerStep#"))
@@ -111,7 +114,17 @@ def program(seed: int) -> list[Event]:
     events = json.loads(trace.json_text(), parse_float=Decimal)["traceEvents"]
     spans = [event for event in events if event.get("ph") == "X" and spoken(event)]
     began = min(event["ts"] for event in spans)
-    kept = ("correlation", "device", "stream", "bytes")
+    kernels = {
+        event["args"]["correlation"]: event["name"]
+        for event in spans
+        if event["cat"] == "kernel"
+    }
+    for event in spans:
+        if event["name"].startswith("cudaLaunchKernel"):
+            kernel = kernels[event["args"]["correlation"]]
+            event |= {"name": LAUNCH, "cat": "cuda_driver"}
+            event["args"]["kernel"] = kernel
+    kept = ("correlation", "device", "stream", "bytes", "kernel")
     return [
         event
         | {"ts": int((event["ts"] - began) * 1_000), "dur": int(event["dur"] * 1_000)}
@@ -323,6 +336,46 @@ def test_ops_of_a_tpu_run_one_at_a_time(tmp_path: Path) -> None:
         assert rows(database, query) == [(2, "TPU v5e", 900)]
         (busy,) = rows(database, "SELECT count(*) FROM staging.collective")
         assert busy == (1,)
+
+
+def test_calls_and_copies_of_an_amd_gpu(tmp_path: Path) -> None:
+    """As roctracer and rocprofiler name them; allocations are no work of a stream."""
+
+    def called(number: int, **more: str) -> dict[str, Any]:
+        return {"args": {"correlation_id": number, **more}}
+
+    copies = "CopyDeviceToHost", "MEMORY_COPY_HOST_TO_DEVICE"
+    device = [
+        {"name": "Cijk_Ailk_Bljk", "ts": 2_000, "dur": 500, **called(1)},
+        {"name": copies[0], "ts": 3_000, "dur": 40, **called(2, memcpy_details="")},
+        {"name": copies[1], "ts": 4_000, "dur": 50, **called(3, memcpy_details="")},
+        {"name": "MemoryAlloc", "ts": 100, "dur": 90},
+        {"name": "hipFree", "ts": 200, "dur": 90, **called(9, memfree_details="")},
+    ]
+    host = [
+        {"name": "Cijk_Ailk_Bljk", "ts": 1_000, "dur": 100, **called(1)},
+        {"name": "hipMemcpyDtoHAsync", "ts": 1_200, "dur": 100, **called(2)},
+        {"name": "hipMemcpyHtoDAsync", "ts": 1_400, "dur": 100, **called(3)},
+    ]
+    path = tmp_path / "amd.xplane.pb"
+    path.write_bytes(
+        plane("/device:GPU:0", {(1, "Stream #1(Kernel)"): device}, device_vendor="AMD")
+        + plane(HOST, {(5, "python"): host})
+    )
+    with tracedb.open() as database:
+        database.ingest([path])
+        query = """
+            SELECT gpu.kind, gpu.name, call.name, launched_name
+            FROM staging.gpu_op AS gpu LEFT JOIN staging.call AS call USING (call_id)
+            ORDER BY gpu.start_ns
+        """
+        kernel = "Cijk_Ailk_Bljk"
+        assert rows(database, query) == [
+            ("kernel", kernel, "hipLaunchKernel", kernel),
+            ("memcpy", "Memcpy DtoH (Device -> Host)", "hipMemcpyDtoHAsync", None),
+            ("memcpy", "Memcpy HtoD (Host -> Device)", "hipMemcpyHtoDAsync", None),
+        ]
+        assert rows(database, "FROM staging.op") == []
 
 
 def test_broken_files_are_refused_in_a_line(tmp_path: Path) -> None:

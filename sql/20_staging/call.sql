@@ -34,7 +34,7 @@ CREATE TABLE staging.call (
     correlation,
     -- External id as recorded: the op's, or in files of 2022-24 the correlation.
     external_id,
-    -- Name of the kernel that it launches, if the profiler records it (AMD).
+    -- Name of the kernel that it launches, if the profiler records it (AMD, XLA).
     launched_name
 ) AS
 WITH

@@ -1,10 +1,11 @@
 """Read recordings of JAX and TensorFlow: `.xplane.pb`, and `.trace.json` made from it.
 
 Both tell of the same planes. Events of the host become ops, functions of Python, and
-calls of the runtime; `StepTraceAnnotation` marks steps. Of a device, the lines named
-`Stream` hold its work, which call it by its correlation; those of a TPU, which has no
-streams, are `XLA Ops`. Other lines of a device repeat this, grouped in other ways: they
-become ranges on the GPU.
+calls of the runtime, of which those that launch kernels have the kernels' names;
+`StepTraceAnnotation` marks steps. Of a device, the lines named `Stream` hold its work,
+which call it by its correlation; those of a TPU, which has no streams, are `XLA Ops`.
+Other lines of a device repeat this, grouped in other ways: they become ranges on the
+GPU.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import struct
 from collections import Counter, defaultdict
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -65,7 +66,15 @@ _ENDED = "end: "
 _PYTHON = re.compile(
     r"\$(?:(?P<file>.+\.pyx?):(?P<line>\d+) )?(?P<function>.*)", re.DOTALL
 )
-_COPY = re.compile(r"Mem[cC]py\s*([HDP])(?:2|to)([HDP])")
+# `MemcpyH2D`, `CopyHostToDevice`, `MEMORY_COPY_HOST_TO_DEVICE`.
+_COPY = re.compile(
+    r"(?:Mem|MEMORY_)?co?py[\s_]?([HDP])(?:ost|evice|eer)?(?:2|_?to_?)([HDP])",
+    re.IGNORECASE,
+)
+_NO_WORK = re.compile(
+    r"Memory(Alloc|Free|Residency)|Host(Unr|R)egister|UnifiedMemory|UM_.*|Overhead"
+)
+_NO_WORK_DETAILS = ("memalloc_details", "memfree_details", "memory_residency_details")
 _DETAIL = re.compile(r"(\w+):([\w.,-]+)")
 _COLLECTIVE = re.compile(
     r"(all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
@@ -81,6 +90,19 @@ _DEVICE_PROPERTIES = {
 # [ns] Times since a recording started are shorter, those of the day are longer.
 _ABSOLUTE_NS = 10**17
 _DIRECTIONS = {"H": "Host", "D": "Device", "P": "Device"}
+
+
+class _Calls(NamedTuple):
+    """What calls of the runtime are whose events do not tell it."""
+
+    waiting: str
+    """The category where the host waits, so that no op runs: with devices a call that
+    waits for one, without them a range, whose end another thread can wait for."""
+    launch: tuple[str, str]
+    """Category and name of a call that has the name of the kernel it launches."""
+
+
+_CUDA_LAUNCH = "cuda_driver", "cuLaunchKernel"
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -236,12 +258,17 @@ def _device(plane: Plane, named: re.Match[str]) -> Row:
 def _events(found: list[Plane], base: int) -> Iterator[Event]:
     hosts = (plane for plane in found if _HOST.search(plane.name) and plane.lines)
     host = next(map(_process, hosts), "host")
-    has_devices = any(_device_of(plane) for plane in found)
+    devices = [plane for plane in found if _device_of(plane)]
+    is_amd = any(plane.stats.get("device_vendor") == "AMD" for plane in devices)
+    calls = _Calls(
+        "cuda_runtime" if devices else "user_annotation",
+        ("cuda_runtime", "hipLaunchKernel") if is_amd else _CUDA_LAUNCH,
+    )
     for plane in found:
         if named := _device_of(plane):
             yield from _of_device(plane, int(named["number"]), base)
         else:
-            yield from _of_host(plane, host, base, has_devices=has_devices)
+            yield from _of_host(plane, host, base, calls)
 
 
 def _process(plane: Plane) -> object:
@@ -254,23 +281,16 @@ def _device_of(plane: Plane) -> re.Match[str] | None:
     return named if named and plane.lines and named["kind"] != "CPU" else None
 
 
-def _of_host(
-    plane: Plane, pid: object, base: int, *, has_devices: bool
-) -> Iterator[Event]:
-    """Events of the host's threads, which calls of the runtime share.
-
-    Where the host waits, no op runs: with devices, that is a call that waits for one,
-    without them a range, whose end can be what another thread waits for.
-    """
-    waiting = "cuda_runtime" if has_devices else "user_annotation"
+def _of_host(plane: Plane, pid: object, base: int, calls: _Calls) -> Iterator[Event]:
+    """Events of the host's threads, which calls of the runtime share."""
     for line in plane.lines:
         yield metadata("thread_name", pid, line.tid, {"name": line.name})
         for span in line.spans:
             start = span.start_ns - base
-            yield _host_event(span, pid, line.tid, start, waiting)
+            yield _host_event(span, pid, line.tid, start, calls)
 
 
-def _host_event(span: Span, pid: object, tid: int, start: int, waiting: str) -> Event:
+def _host_event(span: Span, pid: object, tid: int, start: int, calls: _Calls) -> Event:
     args, name, cat = dict(span.args), span.name, "cpu_op"
     correlation = integer(args.pop("correlation_id", None))
     if (step := integer(args.get("step_num"))) is not None:
@@ -279,8 +299,11 @@ def _host_event(span: Span, pid: object, tid: int, start: int, waiting: str) -> 
     elif named := _CALL.match(name):
         cat = "cuda_driver" if named["driver"] else "cuda_runtime"
         args |= present({"correlation": correlation})
+    elif correlation is not None:
+        args |= {"correlation": correlation, "kernel": name}
+        cat, name = calls.launch
     elif _WAIT.fullmatch(name):
-        cat = waiting
+        cat = calls.waiting
     elif called := _PYTHON.fullmatch(name):
         cat, name = "python_function", _python_name(called)
     if span.dur_ns is None or name.startswith(_ENDED):
@@ -317,10 +340,17 @@ def _of_device(plane: Plane, device: int, base: int) -> Iterator[Event]:
             enclosing = _enclosing(listed)
         for number, span in enumerate(spans):
             start = span.start_ns - base
-            if is_work.search(line.name) and number not in enclosing:
+            is_of_line = is_work.search(line.name) and number not in enclosing
+            if is_of_line and not _is_bookkeeping(span):
                 yield _work(span, device, stream, start)
             else:
                 yield _range(span, device, f"{line.name} {line.tid}", start)
+
+
+def _is_bookkeeping(span: Span) -> bool:
+    """Whether it is of a stream, but no work of it."""
+    is_of_memory = any(details in span.args for details in _NO_WORK_DETAILS)
+    return is_of_memory or bool(_NO_WORK.fullmatch(span.name))
 
 
 def _range(span: Span, device: int, lane: str, start: int) -> Event:
@@ -372,11 +402,13 @@ def _copy_name(name: str) -> str:
 
     >>> _copy_name("MemcpyH2D")
     'Memcpy HtoD (Host -> Device)'
+    >>> _copy_name("MEMORY_COPY_DEVICE_TO_HOST")
+    'Memcpy DtoH (Device -> Host)'
     """
     found = _COPY.match(name)
     if not found:
         return name
-    source, target = found[1], found[2]
+    source, target = found[1].upper(), found[2].upper()
     places = f"{_DIRECTIONS[source]} -> {_DIRECTIONS[target]}"
     return f"Memcpy {source}to{target} ({places})"
 

@@ -84,6 +84,7 @@ MULTIPLYING = (
     "cnnl::kernels::MatMulKernel",
 )
 HELPING = (
+    "void at::cuda::detail::prepare_grouped_gemm_data<cutlass::bfloat16_t, float>()",
     "void splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float, float, true>()",
     "void cublasLt::splitKreduce_kernel<32, 16, int, float, __half, float, __half>()",
     "void cublasLt::epilogue::impl::globalKernel<8, 32, float, __half, float>()",

@@ -58,6 +58,10 @@ CREATE VIEW prediction.datasheet (
 -- MI300X 400, of B300 and GB300 800; of GH200 and MI300A 200; MI250X four of 200 for eight
 -- dies (Frontier). Cards in other servers are assumed to share 100 Gb/s by four, H20 and
 -- H800 to be as H100.
+-- Two rates are not here, since those of short types follow from `half`
+-- (`prediction.arithmetic_unit`): MI100 multiplies bf16 at 92.3, half of fp16, so predictions
+-- of it are up to twice too fast; B300 and GB300 multiply FP4 at 13 to 15 PFLOP/s (sources
+-- differ), where 9 and 10 follow, so predictions of it are up to 1.5 times too slow.
 SELECT * REPLACE (floor_ns::BIGINT AS floor_ns)
 FROM (VALUES
     ('V100S', 0, 'V100S-PCIE', 8.2, 8.2, 16.4, 16.4, 130, 1134, 6, 3235, 80, 1.597, 15.75, 15.75, 25, 2100),

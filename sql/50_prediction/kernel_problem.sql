@@ -2,7 +2,7 @@
 -- predicts a whole problem; its kernels share the time in proportion to their rooflines.
 -- Kernels of both gradients of a convolution are told apart by name, otherwise by order (the
 -- input's first); a helper belongs to the kernel after it. Models do not cover lookups by 16
--- bytes (PyTorch 2.8), and elementwise kernels of strided tensors.
+-- bytes (PyTorch 2.8), elementwise kernels of strided tensors, and attention with a window.
 -- One row per GPU op of known shape.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_problem (
@@ -147,8 +147,8 @@ launched AS (
         gpu_op_id, work.run_id, work.trace_id, roofline_ns, attempts, hardware,
         work.unit = 'tf32' AS is_tf32,
         problem.* EXCLUDE (
-            run_id, trace_id, unit, flops, read_bytes, written_bytes, network_bytes,
-            network_steps, footprint_bytes, is_exact
+            run_id, trace_id, visible_keys, unit, flops, read_bytes, written_bytes,
+            network_bytes, network_steps, footprint_bytes, is_exact
         )
     FROM work
     LEFT JOIN gradient USING (gpu_op_id)
@@ -156,7 +156,7 @@ launched AS (
         ON
             work.op_id = problem.op_id
             AND coalesce((operand = 'weight') = (problem.op = 'backward_weight'), true)
-    WHERE kind = 'kernel' AND NOT contains(name, 'vectorized_gather')
+    WHERE kind = 'kernel' AND NOT contains(name, 'vectorized_gather') AND visible_keys IS NULL
         AND (problem.family <> 'elementwise' OR NOT contains(name, ' at::native::elementwise_k'))
 ),
 

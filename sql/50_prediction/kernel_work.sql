@@ -66,7 +66,7 @@ named AS (
         ) AND NOT regexp_matches(
             -- A generated kernel's name lists what it fuses.
             any_name,
-            'Offsets|gemm_pointers|ReduceSplitK|reduce_1Block'
+            'Offsets|gemm_pointers|prepare_grouped_gemm|ReduceSplitK|reduce_1Block'
             || '|^triton_(poi|red|per|for|unk|split_scan)_'
         ) AS is_main,
         regexp_matches(any_name, 'tf32|s1688') AS is_tf32,

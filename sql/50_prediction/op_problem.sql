@@ -67,6 +67,8 @@ CREATE TABLE prediction.op_problem (
     head_dim,
     -- 1 if attention is causal, otherwise 0.
     causal,
+    -- Keys that a query of an attention sees at most; NULL: all.
+    visible_keys,
     -- Rows looked up, summed, normalized, concatenated or moved.
     rows,
     -- Rows of the lookup table.

@@ -221,7 +221,7 @@ KERNELS = {
     "void aiter::cross_device_reduce_2stage<__hip_bfloat16, 8>()": "all_reduce",
     "void primus_turbo::deep_ep::intranode::cached_notify_dispatch<8>()": "all_to_all",
     "void tensorrt_llm::kernels::moe_comm::moeAllToAllKernel<8>()": "all_to_all",
-    "c10d::symmetric_memory::barrier_kernel(unsigned int**, int)": "other",
+    "c10d::symmetric_memory::barrier_kernel(unsigned int**, int)": "barrier",
     "kuserbuffers_pushsend(int*, int*)": "send",
     "void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)": None,
     "void small_reduce_kernel<float>(float*)": None,
@@ -245,3 +245,76 @@ def test_communication_kernels_by_name(tmp_path: Path) -> None:
     """
     with ingested([{"traceEvents": events}], tmp_path) as database:
         assert dict(rows(database, query)) == KERNELS
+
+
+# Words of process groups (ranges of backends, `c10d` ops, `record_param_comms`,
+# op types of logs), of functional collectives, and of kernels and tasks of libraries.
+SPOKEN = {
+    "all_reduce": """
+        gloo:all_reduce gloo:sparse_all_reduce nccl:all_reduce xccl:allreduce allreduce
+        c10d::allreduce_ c10d::allreduce_coalesced_ ALLREDUCE_COALESCED
+        _ALLREDUCE_SPARSE allreduce_sparse _c10d_functional::all_reduce_coalesced_
+        symm_mem::two_shot_all_reduce_ hcom_allReduce__428_0_1 HcclAllreduce
+        symm_mem::multimem_all_reduce_ mscclpp::allreduce7 nccl:allreduce_coalesced
+    """,
+    "all_gather": """
+        gloo:all_gather c10d::_allgather_base_ _ALLGATHER_BASE nccl:_all_gather_base
+        c10d::allgather_into_tensor_coalesced_ ALLGATHER_COALESCED hcom_allGather__1_0_1
+        _c10d_functional::all_gather_into_tensor hcom_allGatherV__1_0_1 mpi:all_gather
+        symm_mem::multimem_all_gather_out allgather_into_tensor_coalesced
+        oneccl_allgatherv
+    """,
+    "reduce_scatter": """
+        c10d::reduce_scatter_ c10d::_reduce_scatter_base_
+        REDUCE_SCATTER_TENSOR_COALESCED _REDUCE_SCATTER_BASE
+        nccl:reduce_scatter_tensor_coalesced
+        hcom_reduceScatter__1_0_1
+        _c10d_functional::reduce_scatter_tensor symm_mem::reduce_scatter_out
+        ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL hcom_reduceScatterV__1_0_1
+    """,
+    "all_to_all": """
+        gloo:all_to_all c10d::alltoall_base_ ALLTOALL_BASE c10d::alltoall_ all_to_allv
+        _c10d_functional::all_to_all_single hcom_alltoallv__1_0_1 HcclAlltoAllVC
+        symm_mem::all_to_all_vdev_2d symm_mem::nvshmem_all_to_all nccl:all_to_all
+        ncclDevKernel_SendRecv torch_dist_all2all hcom_batchSendRecv__1_0_1
+    """,
+    "broadcast": """
+        gloo:broadcast c10d::broadcast_ BROADCAST nccl:_broadcast_oop _broadcast_oop
+        hcom_broadcast__303_1_1 symm_mem::nvshmem_broadcast ncclBcast mccl:bcast
+    """,
+    "reduce": """
+        gloo:reduce c10d::reduce_ REDUCE nccl:_reduce_oop _reduce_oop hcom_reduce__1_0_1
+        symm_mem::multimem_one_shot_reduce_out ncclDevKernel_Reduce_Sum_f32_RING_LL
+    """,
+    "gather": "gloo:gather c10d::gather_ GATHER nccl:gather mpi:gather ncclGather",
+    "scatter": """
+        gloo:scatter c10d::scatter_ SCATTER nccl:scatter hcom_scatter__1_0_1 HcclScatter
+    """,
+    "barrier": """
+        gloo:barrier c10d::barrier BARRIER barrier c10d::monitored_barrier_ nccl:barrier
+        nccl:all_reduce_barrier symm_mem::_barrier mpi:barrier HcclBarrier
+    """,
+    "send": """
+        gloo:send c10d::send SEND nccl:send hcom_send__1_0_1 _c10d_functional::isend
+    """,
+    "recv": """
+        gloo:recv gloo:recvAnySource c10d::recv_any_source_ RECVANYSOURCE c10d::recv_
+        nccl:recv_any_source hcom_receive__1_0_1 _c10d_functional::irecv HcclRecv
+    """,
+    "other": """
+        COALESCED UNKNOWN nccl:coalesced wait init symm_mem::_rendezvous
+        c10d::check_for_nan _c10d_functional::wait_tensor
+    """,
+}
+
+
+def test_every_word_for_a_collective(database: tracedb.Database) -> None:
+    """Each name that PyTorch and its libraries give has the kind that it means."""
+    found = {
+        kind: [
+            rows(database, f"SELECT staging.collective_kind(lower('{name}'))")[0][0]
+            for name in names.split()
+        ]
+        for kind, names in SPOKEN.items()
+    }
+    assert found == {kind: [kind] * len(kinds) for kind, kinds in found.items()}

@@ -21,6 +21,7 @@ from tracedb.cli.main import tracedb as main
 from tracedb.errors import ForeignFileError, IngestError
 from tracedb.ingest.foreign.operations import FIELDS, TYPES
 from tracedb.stragglers import CIRCLE, OTHER_STEPS, CircleError, OperationGraph
+from tracedb.summary.statements import statements
 
 PUBLISHED = CORPUS / "stragglers"
 PIPELINE = CORPUS / "pipeline"
@@ -162,6 +163,10 @@ def test_equal_peers_cost_nothing(
     database.ingest([table(job_rows(SHAPES[4], lambda *_: 1000))])
     assert {*figures(database).values()} == {1.0}
     assert set(recovered(database).values()) == {None}
+    (said,) = statements(database.summary(), "job.duckdb")
+    told = " ".join(one.text for one in said)
+    assert "x from" not in told
+    assert "no op type, stage or rank slows them by 1 %" in told
 
 
 def test_one_slow_rank_by_hand(

@@ -38,9 +38,12 @@ _COLLECTIVES = {
     "all_reduce": 0,
     "reduce": 1,
     "all_gather": 2,
+    "gather": 3,
+    "scatter": 4,
     "broadcast": 5,
     "all_to_all": 6,
     "reduce_scatter": 7,
+    "barrier": 9,
 }
 """Chakra's numbers of collectives."""
 _INT64, _UINT64, _BOOL, _STRING = 9, 13, 27, 29

@@ -16,7 +16,7 @@ CREATE TABLE staging.collective (
     -- [ns] End.
     end_ns,
     -- `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
-    -- `send`, `recv` or `other`.
+    -- `gather`, `scatter`, `barrier`, `send`, `recv` or `other`.
     kind,
     -- Name of the process group, and its ranks, as far as recorded; for a send or receive
     -- whose two ranks are known, also these (`1>2`).

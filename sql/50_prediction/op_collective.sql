@@ -101,7 +101,7 @@ grouped AS (
         *,
         CASE
             WHEN kind IN ('send', 'recv') THEN 'send_recv'
-            WHEN kind = 'reduce' THEN 'other'
+            WHEN kind IN ('reduce', 'gather', 'scatter', 'barrier') THEN 'other'
             ELSE kind
         END AS collective,
         CASE

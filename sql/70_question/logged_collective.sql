@@ -39,9 +39,9 @@ timed AS (
         *,
         CASE
             WHEN kind = 'all_reduce' THEN 2 * (group_size::DOUBLE - 1) / nullif(group_size, 0)
-            WHEN kind IN ('all_gather', 'reduce_scatter', 'all_to_all')
+            WHEN kind IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter')
                 THEN (group_size::DOUBLE - 1) / nullif(group_size, 0)
-            WHEN kind <> 'other' THEN 1
+            WHEN kind NOT IN ('barrier', 'other') THEN 1
         END AS bus_factor
     FROM staging.logged_collective
     WHERE duration_ns IS NOT NULL

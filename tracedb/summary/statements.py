@@ -195,6 +195,8 @@ def _job(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
         )
         for number, text in enumerate(_slowest(job), 1):
             yield Statement("item", text, str(number))
+        if not _slowest(job):
+            yield Statement("fact", "no op type, stage or rank slows them by 1 %")
         yield Statement("command", f"tracedb ask {database} straggler_slowdown")
         yield Statement("command", f"tracedb ask {database} straggler_recovery")
     yield Statement("title", "How far to trust this")
@@ -217,7 +219,7 @@ def _job_in_short(job: Row) -> str:
 
 
 def _slowest(job: Row) -> list[str]:
-    """The slowest op type, stage, rank and worker, the worst first."""
+    """What slows the steps noticeably (op type, stage, ...), the worst first."""
     choices = {
         "op_type": "{} in all ranks and stages",
         "stage": "stage {} in all ranks",
@@ -232,8 +234,9 @@ def _slowest(job: Row) -> list[str]:
             del choices[name]
     worst = sorted(choices, key=lambda name: -job[f"{name}_slowdown"])
     return [
-        f"{job[f'{name}_slowdown']:.2f}x from {choices[name].format(job[name])}"
+        f"{factor:.2f}x from {choices[name].format(job[name])}"
         for name in worst
+        if (factor := job[f"{name}_slowdown"]) >= 1 + _SMALLEST_LEVER
     ]
 
 

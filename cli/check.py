@@ -71,11 +71,11 @@ def check(  # noqa: PLR0913 (one parameter an option)
     """Check that steps are not slower than in a baseline.
 
     Exits with 1 if they are slower. That is the case if the median period grew by more
-    than the noise of the baseline (estimated from its steps: question.diff_noise) and
-    by more than the tolerance, and if the rank test of `tracedb diff` finds the change
-    significant. If the baseline has several runs, the noise is how much these differ
-    (question.start_noise): starts of one program differ by more than their steps show,
-    so record at least three, better five. The kinds of time on the critical path are
+    than two starts of a program may differ by chance, as far as their steps show
+    (question.diff_noise), and by more than the tolerance, and if the rank test of
+    `tracedb diff` is below 5 %. If the baseline has several runs, the noise is how much
+    these differ (question.start_noise), which is more certain; so record at least
+    three, better five. The kinds of time on the critical path are
     shown as well; --each also checks them. `tracedb diff` shows what else changed.
     """
     with (
@@ -86,8 +86,8 @@ def check(  # noqa: PLR0913 (one parameter an option)
     output.rows(rows, _BRIEF)
     if "start_count" not in rows.columns:
         tell(
-            "the baseline is one run, so differences between starts of the program are "
-            "not part of its noise; three or more runs in its database show them"
+            "the baseline is one run, so starts of the program are taken to differ as "
+            "much as its steps do; three or more runs in its database show how much"
         )
     cases = [row for row in rows.rows(named=True) if each or row["measure"] == "period"]
     failed = [row for row in cases if not row["is_within"]]

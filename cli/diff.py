@@ -83,8 +83,9 @@ def diff(  # noqa: PLR0913 (one parameter an option)
     (their period), which kinds of time on the critical path changed and where, and
     which ops and kernels are slower, faster, added or removed. Ops are matched by
     module, pass, op, shape and order. GPU work is matched by its op and its order
-    within that op, whatever its name is. Significance comes from a Mann-Whitney rank
-    test over steps, which needs four steps on each side, or three and five.
+    within that op, whatever its name is. A change is significant if a Mann-Whitney rank
+    test over steps says so, which needs four steps on each side, or three and five, and
+    if the medians differ by more than those of two starts of one program may.
     """
     if rows is None and output.format != "table":
         raise click.UsageError(
@@ -156,4 +157,5 @@ def _verdict(period: dict[str, Any]) -> str:
     if period["p_value"] is None:
         return "too few steps for a significance test"
     word = "significant" if period["is_significant"] else "not significant"
-    return f"{word} (p = {period['p_value']:.2g}, rank test over steps)"
+    tested = f"p = {period['p_value']:.2g}, rank test over steps"
+    return f"{word} ({tested}; starts may differ by {duration(period['chance_ns'])})"

@@ -253,7 +253,7 @@ def test_other_reasons_for_a_difference_are_told(
     done = run("diff", pair.path, path, "--run", 1, 1)
     frames, starts = done.stderr.splitlines()
     assert frames.startswith("only A was recorded with Python stacks, which takes")
-    assert "starts of one program differ" in starts
+    assert "starts of one program are taken to differ" in starts
     assert run("diff", pair.path, "--run", 1, 1, "--step", 1, 2).stderr == ""
 
 
@@ -354,17 +354,21 @@ def noise_of(steps: Sequence[tuple[int, int]]) -> Iterator[duckdb.DuckDBPyConnec
 
 
 def test_noise_is_rarely_reported_as_a_change() -> None:
-    """Equal runs hardly ever fail; one that is a fifth slower always does."""
+    """Equal runs hardly ever fail; one that is a quarter slower nearly always does.
+
+    Starts of the program differ as much as its steps do.
+    """
     chance = random.Random(4)  # noqa: S311 (numbers to test with)
-    pairs, steps = 200, 6
+    pairs, steps = 200, 8
 
     def times(mean: float) -> list[int]:
+        mean *= chance.lognormvariate(0, 0.03)
         return [round(chance.lognormvariate(0, 0.03) * mean) for _ in range(steps)]
 
     samples = [
         (number, time)
         for number in range(pairs)
-        for time in times(1e6 if number % 2 else 1.2e6)
+        for time in times(1e6 if number % 2 else 1.25e6)
     ]
     with noise_of(samples) as own:
         seen = "change_ns > noise_ns AND p_value < 0.05"
@@ -374,8 +378,8 @@ def test_noise_is_rarely_reported_as_a_change() -> None:
             for number in range(1, pairs - 2, 2)
             for step in (1, 2)
         )
-    assert alarms[1, True] == alarms.total() / 2
-    assert alarms[2, True] <= 4
+    assert alarms[1, True] >= 96
+    assert alarms[2, True] <= 5
 
 
 def starts_of(count: int, chance: random.Random) -> list[tuple[int, int]]:
@@ -392,7 +396,7 @@ def starts_of(count: int, chance: random.Random) -> list[tuple[int, int]]:
 def test_differences_between_starts_are_noise() -> None:
     """Equal starts hardly ever fail against five others; a third slower always does.
 
-    Against one other start, whose steps hardly differ, every third start fails.
+    Against one other start, whose steps hardly differ, every fifth start fails.
     """
     chance = random.Random(4)  # noqa: S311 (numbers to test with)
     alarms: Counter[str] = Counter()
@@ -416,7 +420,7 @@ def test_differences_between_starts_are_noise() -> None:
             (row,) = own.sql("FROM question.start_noise(7)").fetchall()
             alarms["slower"] += row[4] > row[5]
     assert alarms["equal"] <= 3
-    assert alarms["one"] >= 15
+    assert alarms["one"] >= 10
     assert alarms["slower"] >= 55
 
 

@@ -186,8 +186,8 @@ def _caveats(one: Side, other: Side) -> Iterator[str]:
             letter = "A" if has[0] else "B"
             yield f"only {letter} was recorded with {what}, which takes host time"
     yield (
-        "starts of one program differ by more than their steps show: `tracedb check` "
-        "with several runs of a baseline tells by how much"
+        "starts of one program are taken to differ as much as their steps do: "
+        "`tracedb check` with several runs of a baseline learns by how much"
     )
 
 

@@ -20,7 +20,8 @@ SELECT
     change_ns,
     -- Probability that it is due to chance, as in `question.diff_period`.
     p_value,
-    -- Whether that is below 5 %.
+    -- Whether that is below 5 %, and the medians differ by more than those of two starts
+    -- may (`question.start_chance_ns`).
     is_significant
 FROM (
     WITH
@@ -58,7 +59,9 @@ FROM (
         round(list_avg(b_times))::BIGINT AS b_ns,
         b_ns - a_ns AS change_ns,
         question.rank_test_p(a_times, b_times) AS p_value,
-        p_value < 0.05 AS is_significant
+        p_value < 0.05
+        AND abs(list_median(b_times) - list_median(a_times))
+        > question.start_chance_ns(a_times, b_times) AS is_significant
     FROM listed
 )
 ORDER BY abs(change_ns) DESC, kind;

@@ -1,8 +1,8 @@
 -- Is another run slower than a baseline's own noise explains? Compares the median over
--- steps of the period, and of each kind of time on its critical path. The medians may
--- differ by chance by three standard errors, estimated from the spread of the baseline's
--- steps (their median distance from the median, which one late step does not change).
--- Correlation between steps, and differences between starts of a program, are not included.
+-- steps of the period, and of each kind of time on its critical path. They may differ by
+-- chance as the medians of two starts do, as far as the spread of their steps shows
+-- (`question.start_chance_ns`). How much starts really differ, only several runs of a
+-- baseline show (`question.start_noise`).
 -- One row per measure.
 -- Key: measure.
 CREATE MACRO question.diff_noise(
@@ -26,8 +26,7 @@ SELECT
     change_ns,
     -- [ns] How much it may differ by chance; NULL for a baseline of fewer than four steps.
     noise_ns,
-    -- Probability that it is due to chance, as in `question.diff_period`. For equal runs,
-    -- one in 100 exceeds both the noise and 5 % (one in 60 if steps have a long tail).
+    -- Probability that it is due to chance, as in `question.diff_period`.
     p_value
 FROM (
     WITH
@@ -62,9 +61,7 @@ FROM (
         b_ns - a_ns AS change_ns,
         CASE
             WHEN a_count >= 4
-                THEN round(
-                    3 * 1.4826 * list_mad(a_times) * sqrt(pi() / 2 * (1 / a_count + 1 / b_count))
-                )::BIGINT
+                THEN round(question.start_chance_ns(a_times, b_times))::BIGINT
         END AS noise_ns,
         question.rank_test_p(a_times, b_times) AS p_value
     FROM listed

@@ -32,7 +32,10 @@ SELECT
     -- Probability that such a difference is due to chance (`question.rank_test_p`); NULL if
     -- there are too few steps.
     p_value,
-    -- Whether that is below 5 %.
+    -- [ns] How much the medians of two starts may differ by chance
+    -- (`question.start_chance_ns`); NULL if there are too few steps.
+    chance_ns,
+    -- Whether the probability is below 5 %, and the medians differ by more than that.
     is_significant
 FROM (
     WITH
@@ -60,7 +63,8 @@ FROM (
         other.mean_ns - own.mean_ns AS change_ns,
         (other.mean_ns - own.mean_ns) / nullif(own.mean_ns, 0) AS change_share,
         question.rank_test_p(own.times, other.times) AS p_value,
-        p_value < 0.05 AS is_significant
+        round(question.start_chance_ns(own.times, other.times))::BIGINT AS chance_ns,
+        p_value < 0.05 AND abs(b_median_ns - a_median_ns) > chance_ns AS is_significant
     FROM side AS own
     INNER JOIN side AS other ON own.run_id = a AND other.run_id = b
 );

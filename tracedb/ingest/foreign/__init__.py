@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from tracedb.ingest.foreign import (
+    ascend,
     chakra,
     flight_recorder,
     nccl_inspector,
@@ -65,6 +66,7 @@ _READERS: tuple[ForeignReader, ...] = (
     nccl_inspector,
     perfetto,
     xla,
+    ascend,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -116,6 +117,7 @@ def step_of(function: Callable[[Tensor], Tensor]) -> Callable[[], None]:
     return run
 
 
+@cache
 def estimated(function: Callable[[Tensor], Tensor]) -> FakeStep:
     """The same step with fake tensors."""
     fake = FakeRun(None)

@@ -162,9 +162,9 @@ class FakeRun:
             events = self._profiled(call)
         ops = {n: op for n, op in self._recorder.ops.items() if n > begin}
         _number_streams(ops.values())
-        convolutions = {
+        measured = {
             number: call
-            for number, call in self._recorder.convolutions.items()
+            for number, call in self._recorder.measured.items()
             if number > begin
         }
         return FakeStep(
@@ -172,7 +172,7 @@ class FakeRun:
             ops,
             [
                 *self._recorder.ledger.since(begin),
-                *workspace.holdings(convolutions, begin),
+                *workspace.holdings(measured, begin),
             ],
             {number - begin: op.name for number, op in ops.items()},
             torch.backends.cuda.matmul.allow_tf32,

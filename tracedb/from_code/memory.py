@@ -62,6 +62,16 @@ class Holding:
         return f"{source}{where}, {self.dtype} {list(self.dims)}"
 
 
+def workspace_of(
+    name: str, size: int, number: int, *, is_on_gpu: bool = True
+) -> Holding:
+    """What an op, by its number, holds [B] beside its arguments and results."""
+    return Holding(
+        size, number, is_on_gpu, name, "", "workspace", (size,), "byte",
+        kind="other", name=f"workspace of {name}", end=number,
+    )  # fmt: skip
+
+
 @dataclass
 class Ledger:
     """All storages of a run, in order; `now` counts dispatched ops."""

@@ -22,13 +22,14 @@ from tracedb.from_code import (
     fake_cuda,
     in_place,
     place,
+    roomy,
     synchronized,
 )
 from tracedb.from_code.checks import Checks, known_value
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.cpu import workspace
 from tracedb.from_code.draws import Draws, know
-from tracedb.from_code.memory import CALLER, Holding, Ledger
+from tracedb.from_code.memory import CALLER, Holding, Ledger, workspace_of
 from tracedb.from_code.ops import MARK, Argument, Dispatched, Ordering, Shape
 from tracedb.from_code.selecting import Selecting
 from tracedb.from_code.sparse import Sparse, dense_parts
@@ -166,7 +167,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now = Now()
         self.ops: dict[int, Dispatched] = {}
         self.assumptions = Assumptions()
-        self.convolutions: dict[int, workspace.Call] = {}
+        self.measured: dict[int, workspace.Call] = {}
         """Calls on a CPU, by the number of the op."""
         self.checks = Checks()
         self.spread = Spread()
@@ -533,7 +534,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         called = None if self.has_gpu else workspace.call(func, args)
         if called is not None:
-            self.convolutions[number] = called
+            self.measured[number] = called
+        beside = roomy.grow(func, args, kwargs, result)
+        if beside:
+            held = workspace_of(schema.name, beside, number, is_on_gpu=is_on_gpu)
+            self.ledger.held.append(held)
         for tensor in tensors_of(result):
             self._enter(tensor, schema.name, number, is_on_gpu=is_on_gpu)
 

@@ -1,9 +1,10 @@
-"""The memory that a CPU's convolutions and recurrent layers need beside their results.
+"""The memory that some ops of a CPU need beside their results.
 
 oneDNN copies inputs, weights and results to layouts of its own, which depend on the CPU
-and the shape. So each convolution runs for real. If its examples are many, few of them
-run, twice, and the sizes of what it allocates in turn are lines through these. A
-recurrent layer keeps its workspace for the backward pass; it runs for real, too.
+and the shape. So each convolution runs for real, as do the ops of `aten` that allocate
+within their kernels. If examples are many, few of them run, twice, and the sizes of
+what is allocated in turn are lines through these. A recurrent layer keeps its workspace
+for the backward pass; it runs for real, too.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from tracedb.from_code.fake_mesh import really
-from tracedb.from_code.memory import Holding
+from tracedb.from_code.memory import workspace_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from tracedb.from_code.memory import Holding
 
 _ATEN: Any = torch.ops.aten
 _RECURRENT = _ATEN.mkldnn_rnn_layer.default
@@ -32,6 +35,12 @@ _RECURRENT = _ATEN.mkldnn_rnn_layer.default
 _BATCHED: dict[Any, int] = {
     _ATEN.convolution.default: 1,
     _ATEN.convolution_backward.default: 2,
+    _ATEN.native_batch_norm_backward.default: 2,
+    _ATEN.upsample_bilinear2d.default: 1,
+    _ATEN.upsample_bicubic2d.default: 1,
+    _ATEN.upsample_nearest2d.default: 1,
+    _ATEN.im2col.default: 1,
+    _ATEN.col2im.default: 1,
     _RECURRENT: 0,
     _ATEN.mkldnn_rnn_layer_backward.default: 0,
 }
@@ -62,7 +71,7 @@ class _Tensor:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a convolution."""
+    """A call of such an op."""
 
     func: Any
     arguments: tuple[object, ...]
@@ -99,7 +108,7 @@ class Call:
 
 
 def call(func: Any, args: Sequence[object]) -> Call | None:  # noqa: ANN401 (an overload)
-    """The call of an op, if it is a convolution."""
+    """The call of an op, if it is one that needs memory beside its results."""
     if func not in _BATCHED:
         return None
     return Call(func, tuple(map(_argument, args)))
@@ -138,11 +147,7 @@ def holdings(calls: Mapping[int, Call], begin: int) -> Iterator[Holding]:
     for number, one in calls.items():
         name = one.func._schema.name  # noqa: SLF001 (it has no public name)
         size = _beside_results(changes[one], one.sizes, one.batch)
-        at = number - begin
-        yield Holding(
-            size, at, True, name, "", "workspace", (size,), "byte",  # noqa: FBT003
-            kind="other", name=f"workspace of {name}", end=at,
-        )  # fmt: skip
+        yield workspace_of(name, size, number - begin)
 
 
 _Changes = list[list[int]]

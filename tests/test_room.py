@@ -1,0 +1,73 @@
+"""Memory that ops hold beside their results is in the peak of an estimate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from allocator import real_peak
+from torch.nn import functional
+
+from tracedb.from_code.fake_run import FakeRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Tensor = torch.Tensor
+
+SHAPE = (4, 16, 8, 8)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda h: functional.mse_loss(h, torch.zeros(SHAPE)),
+        lambda h: functional.mse_loss(h, torch.zeros(8), reduction="sum"),
+        lambda h: functional.mse_loss(h, torch.zeros(SHAPE), reduction="none"),
+        lambda h: functional.smooth_l1_loss(h, torch.zeros(SHAPE)),
+        lambda h: functional.batch_norm(h, None, None, training=True),
+        lambda h: functional.interpolate(h, scale_factor=2, mode="bilinear"),
+        lambda h: functional.interpolate(h, scale_factor=2),
+        lambda h: functional.unfold(h, 3),
+    ],
+    ids=["mse", "sum", "none", "smooth", "norm", "bilinear", "nearest", "unfold"],
+)
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_the_peak_is_that_of_the_allocator(
+    function: Callable[[Tensor], Tensor], tmp_path: Path
+) -> None:
+    """A step's peak equals the CPU allocator's but for single numbers."""
+
+    def make() -> Callable[[], None]:
+        weight = torch.nn.Parameter(torch.randn(SHAPE))
+        inputs = torch.randn(SHAPE)
+
+        def run() -> None:
+            weight.grad = None
+            torch.autograd.backward(function(weight * inputs).mean())
+
+        return run
+
+    fake = FakeRun(None)
+    with fake.inside():
+        run = make()
+    peak = fake.step(run).memory.peak_bytes
+    assert peak == pytest.approx(real_peak(make, tmp_path), abs=100)
+
+
+def test_a_loss_keeps_room_for_all_elements_on_a_gpu() -> None:
+    """CUDA's code is the same: a loss that is kept holds what it averages."""
+    kept: list[Tensor] = []
+    fake = FakeRun("H100")
+    with fake.inside():
+        given = torch.randn(1 << 20, device="cuda")
+
+        def run() -> None:
+            kept.clear()
+            kept.append(functional.mse_loss(given, given))
+
+    memory = fake.step(run).memory
+    sizes = [size for _, words, size in memory.largest if "mse_loss" in words]
+    assert sizes == [4 << 20, 4 << 20]

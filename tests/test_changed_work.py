@@ -347,7 +347,7 @@ def test_arrays_and_sql_agree(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("gpu=H300", "unknown GPU H300; known: "),
+        ("gpu=H300", "unknown GPU H300; known: V100S, "),
         ("gpu=H1000", "unknown GPU H1000; known: "),
         ("gpu=CPU", "unknown GPU CPU"),
         ("dtype=bf16:memcpy", "nothing that it selects has known shapes and types"),

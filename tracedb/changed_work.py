@@ -32,6 +32,7 @@ TABLE = "reference.changed_estimate"
 OPS = "reference.op_estimate"
 TABLES = frozenset({TABLE, OPS, batch_change.TABLE})
 """The tables that are filled for one simulation."""
+_PARTS = "SELECT instance FROM prediction.gpu_instance"
 _WORKING = "prediction.working_op"
 _ARGUMENTS = "prediction.op_argument"
 _PROBLEMS = "prediction.kernel_problem"
@@ -154,9 +155,11 @@ def named(connection: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> list[
     for edit in edits:
         row = table.find(edit.to_gpu) if edit.to_gpu else None
         if row is not None and row.name not in known:
+            parts = connection.execute(_PARTS).fetchall()
+            whole = ", ".join(name for name in known if (name,) not in parts)
             raise ScenarioError(
-                f"scenario {edit.scenario}: unknown GPU {edit.to_gpu}; known: "
-                f"{', '.join(known)}; add others with `tracedb kernels hardware --add`"
+                f"scenario {edit.scenario}: unknown GPU {edit.to_gpu}; known: {whole}; "
+                "add others with `tracedb kernels hardware --add`"
             )
         found.append(structs.replace(edit, to_gpu=row.name) if row else edit)
     return found

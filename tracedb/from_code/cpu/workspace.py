@@ -41,6 +41,8 @@ _BATCHED: dict[Any, int] = {
     _ATEN.upsample_nearest2d.default: 1,
     _ATEN.im2col.default: 1,
     _ATEN.col2im.default: 1,
+    _ATEN._ctc_loss_backward.default: 0,  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._ctc_loss_backward.Tensor: 0,  # noqa: SLF001 (as PyTorch names it)
     _RECURRENT: 0,
     _ATEN.mkldnn_rnn_layer_backward.default: 0,
 }

@@ -314,6 +314,15 @@ def _named_streams(event: Event) -> Event:
     return event
 
 
+@by_event("work of CUDA graphs in one lane")
+def _one_lane(event: Event) -> Event:
+    """Where PyTorch moves what a graph runs; it keeps the stream beside it."""
+    if cat(event) not in GPU or "stream" not in event["args"]:
+        return event
+    moved = with_args(event, stream=7, original_stream=event["args"]["stream"])
+    return moved | {"tid": 7}
+
+
 @by_event("streams only in the lane")
 def _lane_only(event: Event) -> Event:
     return without_args(event, "stream") if cat(event) in GPU else event

@@ -44,7 +44,7 @@ event AS (
         -- All at once: each extraction parses the arguments again.
         args ->> [
             '$.device', '$.stream', '$.correlation', '$."External id"', '$."external id"',
-            '$.bytes', '$."Collective name"'
+            '$.bytes', '$."Collective name"', '$.original_stream'
         ] AS argument
     FROM staging.slice
     WHERE staging.gpu_op_kind(cat) IS NOT NULL
@@ -61,7 +61,9 @@ gpu AS (
             try_cast(argument[1] AS BIGINT),
             try_cast(regexp_extract(pid, '([0-9]+) *$', 1) AS BIGINT)
         ) AS device,
+        -- PyTorch can move what a CUDA graph runs to lanes of its own.
         coalesce(
+            try_cast(argument[8] AS BIGINT),
             try_cast(argument[2] AS BIGINT),
             try_cast(regexp_extract(tid, '([0-9]+) *$', 1) AS BIGINT)
         ) AS stream,

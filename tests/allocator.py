@@ -1,4 +1,4 @@
-"""The memory of real steps on a CPU, from what its allocator tells the profiler."""
+"""Small steps on a CPU: their real memory, as its allocator tells, and the estimate."""
 
 from __future__ import annotations
 
@@ -6,11 +6,36 @@ import gc
 import json
 from typing import TYPE_CHECKING
 
+import torch
 from torch.profiler import ProfilerActivity, profile, record_function
+
+from tracedb.from_code.fake_run import FakeRun, FakeStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    Tensor = torch.Tensor
+
+
+def step_of(function: Callable[[Tensor], Tensor], *shape: int) -> Callable[[], None]:
+    """A step that trains a weight through a function."""
+    weight = torch.nn.Parameter(torch.randn(shape))
+    inputs = torch.randn(shape)
+
+    def run() -> None:
+        weight.grad = None
+        torch.autograd.backward(function(weight * inputs).mean())
+
+    return run
+
+
+def estimated(make: Callable[[], Callable[[], None]]) -> FakeStep:
+    """A step with fake tensors on a CPU."""
+    fake = FakeRun(None)
+    with fake.inside():
+        run = make()
+    return fake.step(run)
 
 
 def real_peak(make: Callable[[], Callable[[], None]], folder: Path) -> int:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from allocator import real_peak
+from allocator import estimated, real_peak, step_of
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
-
-from tracedb.from_code.fake_run import FakeRun, FakeStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tracedb.from_code.fake_run import FakeStep
 
 Tensor = torch.Tensor
 ROWS = torch.arange(0, 64, 4)
@@ -105,25 +105,10 @@ each_function = pytest.mark.parametrize(
 )
 
 
-def step_of(function: Callable[[Tensor], Tensor]) -> Callable[[], None]:
-    """A step that trains a weight through a function."""
-    weight = torch.nn.Parameter(torch.randn(64, 128))
-    inputs = torch.randn(64, 128)
-
-    def run() -> None:
-        weight.grad = None
-        torch.autograd.backward(function(weight * inputs).mean())
-
-    return run
-
-
 @cache
-def estimated(function: Callable[[Tensor], Tensor]) -> FakeStep:
-    """The same step with fake tensors."""
-    fake = FakeRun(None)
-    with fake.inside():
-        run = step_of(function)
-    return fake.step(run)
+def step_with(function: Callable[[Tensor], Tensor]) -> FakeStep:
+    """The step with fake tensors."""
+    return estimated(lambda: step_of(function, 64, 128))
 
 
 @each_function
@@ -134,9 +119,9 @@ def test_the_peak_is_that_of_the_allocator(
 
     A tensor more is 8 % or more; the rest is indices made before the profiler began.
     """
-    peak = estimated(function).memory.peak_bytes
+    peak = step_with(function).memory.peak_bytes
     assert peak == pytest.approx(
-        real_peak(lambda: step_of(function), tmp_path), rel=0.01
+        real_peak(lambda: step_of(function, 64, 128), tmp_path), rel=0.01
     )
 
 
@@ -146,10 +131,10 @@ def test_the_engine_adds_in_place_where_pytorch_does(
 ) -> None:
     """As many gradients are added and filled in place, or on a copy, as in reality."""
     names = [f"aten::{n}" for n in ("add", "add_", "scatter", "scatter_")]
-    run = step_of(function)
+    run = step_of(function, 64, 128)
     run()
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         run()
     real = Counter(event.name for event in profiler.events() or ())
-    ops = Counter(op.name for op in estimated(function).ops.values())
+    ops = Counter(op.name for op in step_with(function).ops.values())
     assert [ops[name] for name in names] == [real[name] for name in names]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from allocator import real_peak
+from allocator import estimated, real_peak, step_of
 from torch.nn import functional
 
 from tracedb.from_code.fake_run import FakeRun
@@ -49,19 +49,9 @@ def test_the_peak_is_that_of_the_allocator(
     """A step's peak equals the CPU allocator's but for numbers made before it."""
 
     def make() -> Callable[[], None]:
-        weight = torch.nn.Parameter(torch.randn(SHAPE))
-        inputs = torch.randn(SHAPE)
+        return step_of(function, *SHAPE)
 
-        def run() -> None:
-            weight.grad = None
-            torch.autograd.backward(function(weight * inputs).mean())
-
-        return run
-
-    fake = FakeRun(None)
-    with fake.inside():
-        run = make()
-    peak = fake.step(run).memory.peak_bytes
+    peak = estimated(make).memory.peak_bytes
     assert peak == pytest.approx(real_peak(make, tmp_path), rel=0.005)
 
 

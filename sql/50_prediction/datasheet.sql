@@ -46,8 +46,8 @@ CREATE VIEW prediction.datasheet (
 -- MI355X (which has no TF32). fp64: the same; a 32nd (Turing) or 64th (GA102, Ada, RTX
 -- Blackwell) of fp32 by the whitepapers where a datasheet has none. H20, H800 and A800 have
 -- none or few figures: vendors', else H100's and A100's. V100S, A30, A10G: unconfirmed.
--- L40, L20, MI100: as listed by others; MI100's bf16 reaches half of its fp16. RTX PRO 6000: its Server Edition at
--- the 2.43 GHz of aiconfigurator's system file. Cache bandwidth: measured by Lin et al. for
+-- L40, L20, MI100: as listed by others. RTX PRO 6000: its Server Edition at the 2.43 GHz of
+-- aiconfigurator's system file. Cache bandwidth: measured by Lin et al. for
 -- P100, V100 and A100 (HW_PARAMS), else 3 times the memory's, 2 times from H100 on
 -- (chipsandcheese.com). Floor: median of the smallest elementwise kernels in public traces
 -- of ns resolution (V100 2.1, A100 2.2, H100 1.7, MI300X 2.3 us) and the shortest GEMMs of

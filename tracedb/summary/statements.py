@@ -193,9 +193,10 @@ def _job(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
             "title",
             "What is slower than its peers, and how much that slows the steps",
         )
-        for number, text in enumerate(_slowest(job), 1):
+        slowest = _slowest(job)
+        for number, text in enumerate(slowest, 1):
             yield Statement("item", text, str(number))
-        if not _slowest(job):
+        if not slowest:
             yield Statement("fact", "no op type, stage or rank slows them by 1 %")
         yield Statement("command", f"tracedb ask {database} straggler_slowdown")
         yield Statement("command", f"tracedb ask {database} straggler_recovery")

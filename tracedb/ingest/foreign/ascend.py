@@ -25,6 +25,7 @@ from tracedb.ingest.foreign.event import (
     ForeignTrace,
     Row,
     batched,
+    copy_name,
     integer,
     present,
 )
@@ -43,12 +44,7 @@ _DERIVED = ("Overlap Analysis",)
 _GROUP = re.compile(r"(?:Group (?P<name>.+) )?Communication")
 _CALLED = "AscendCL@"
 _COPY = "MEMCPY_ASYNC"
-_DIRECTIONS = {
-    "host to device": "Memcpy HtoD (Host -> Device)",
-    "device to host": "Memcpy DtoH (Device -> Host)",
-    "device to device": "Memcpy DtoD (Device -> Device)",
-    "host to host": "Memcpy HtoH (Host -> Host)",
-}
+_ENDS = re.compile("(host|device) to (host|device)")
 _WORK = re.compile(
     r"(KERNEL_)?(MIXE?D?_)?(AI_?CORE|AI_?VECTOR_?CORE|AI_?CPU|AIC|AIVE?C?)"
     r"|DSA.*|DVPP.*|FUSION|CCU|DPU|FFTS(_PLUS)?",
@@ -225,9 +221,10 @@ class _Timeline:
         found, args = self._plain(event, None), _arguments(event)
         kind = str(args.get("Task Type", ""))
         if found.name == _COPY:
-            direction = _DIRECTIONS.get(str(args.get("operation")), "Memcpy")
+            ends = _ENDS.fullmatch(str(args.get("operation")))
+            name = copy_name(ends[1], ends[2]) if ends else "Memcpy"
             moved = {"bytes": integer(args.get("size(B)"))}
-            return self._work(found, "gpu_memcpy", direction, present(moved))
+            return self._work(found, "gpu_memcpy", name, present(moved))
         if _WORK.fullmatch(kind):
             return self._work(found, "kernel", str(found.name), {})
         if not (_CONTROL.fullmatch(kind) or _CONTROL.fullmatch(str(found.name))):

@@ -141,6 +141,20 @@ def take_span(row: Row, issues: Counter[str]) -> tuple[int | None, int | None]:
     return start, end - start
 
 
+_ENDS = {"H": "Host", "D": "Device", "P": "Device"}
+"""Ends of copies by their first letters; a peer is a device."""
+
+
+def copy_name(source: str, target: str) -> str:
+    """The name of a copy as Kineto writes it, from the words for its ends.
+
+    >>> copy_name("h", "D"), copy_name("peer", "peer")
+    ('Memcpy HtoD (Host -> Device)', 'Memcpy PtoP (Device -> Device)')
+    """
+    one, other = source[0].upper(), target[0].upper()
+    return f"Memcpy {one}to{other} ({_ENDS[one]} -> {_ENDS[other]})"
+
+
 def present(row: Row) -> Row:
     """The columns with a value."""
     return {key: value for key, value in row.items() if value is not None}

@@ -6,6 +6,7 @@ views, whose names are stable. Times count from the boot of the machine.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from tracedb.ingest.foreign.event import (
     ForeignTrace,
     Row,
     batched,
+    copy_name,
     integer,
     metadata,
     present,
@@ -36,12 +38,7 @@ __all__ = ["read", "recognises"]
 _MARKER = "MARKER_"
 _MARK = "roctxMark"
 _CALLS = ("HIP_", "HSA_")
-_DIRECTIONS = {
-    "HOST_TO_DEVICE": "HtoD (Host -> Device)",
-    "DEVICE_TO_HOST": "DtoH (Device -> Host)",
-    "DEVICE_TO_DEVICE": "DtoD (Device -> Device)",
-    "HOST_TO_HOST": "HtoH (Host -> Host)",
-}
+_COPY = re.compile("(HOST|DEVICE)_TO_(HOST|DEVICE)")
 # Device properties in rocpd's `extdata`, and Kineto's names.
 _DEVICE_PROPERTIES = {"cu_count": "numSms", "wave_front_size": "warpSize"}
 
@@ -171,8 +168,8 @@ class _Database:
     def memcpy(self, row: Row) -> Event:
         """A copy, named as Kineto does."""
         operation = str(row.get("name"))
-        direction = next((v for k, v in _DIRECTIONS.items() if k in operation), None)
-        name = f"Memcpy {direction}" if direction else operation
+        found = _COPY.search(operation)
+        name = copy_name(found[1], found[2]) if found else operation
         side = "dst" if row.get("dst_agent_type") == "GPU" else "src"
         device = _first_of(
             row, f"{side}_agent_type_index", f"{side}_agent_logical_index"

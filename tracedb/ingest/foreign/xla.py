@@ -25,6 +25,7 @@ from tracedb.ingest.foreign.event import (
     Event,
     ForeignTrace,
     batched,
+    copy_name,
     integer,
     metadata,
     present,
@@ -89,7 +90,6 @@ _DEVICE_PROPERTIES = {
 }
 # [ns] Times since a recording started are shorter, those of the day are longer.
 _ABSOLUTE_NS = 10**17
-_DIRECTIONS = {"H": "Host", "D": "Device", "P": "Device"}
 
 
 class _Calls(NamedTuple):
@@ -103,6 +103,7 @@ class _Calls(NamedTuple):
 
 
 _CUDA_LAUNCH = "cuda_driver", "cuLaunchKernel"
+_HIP_LAUNCH = "cuda_runtime", "hipLaunchKernel"
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -262,7 +263,7 @@ def _events(found: list[Plane], base: int) -> Iterator[Event]:
     is_amd = any(plane.stats.get("device_vendor") == "AMD" for plane in devices)
     calls = _Calls(
         "cuda_runtime" if devices else "user_annotation",
-        ("cuda_runtime", "hipLaunchKernel") if is_amd else _CUDA_LAUNCH,
+        _HIP_LAUNCH if is_amd else _CUDA_LAUNCH,
     )
     for plane in found:
         if named := _device_of(plane):
@@ -406,11 +407,7 @@ def _copy_name(name: str) -> str:
     'Memcpy DtoH (Device -> Host)'
     """
     found = _COPY.match(name)
-    if not found:
-        return name
-    source, target = found[1].upper(), found[2].upper()
-    places = f"{_DIRECTIONS[source]} -> {_DIRECTIONS[target]}"
-    return f"Memcpy {source}to{target} ({places})"
+    return copy_name(found[1], found[2]) if found else name
 
 
 def _details(args: Row) -> Row:

@@ -1,7 +1,7 @@
 -- The time in which a device is idle, for each step and, as measured, for each trace,
 -- divided by what delayed the next work: what the host thread did until it launched that
 -- work, the delay of the launch, or of a wait. Without next work, what the thread of the
--- step did.
+-- step did. Together with the busy time of the device, the intervals cover all of it.
 -- One row per variant (0 is measured) and interval of idle time of a step or a trace.
 -- Key: variant_id, scope, window_id, device, start_ns.
 CREATE VIEW critical_path.idle (
@@ -124,6 +124,13 @@ stretch AS (
     WHERE launch_ns > from_ns
 ),
 
+-- When each host thread is known to do something.
+recorded AS (
+    SELECT variant_id, thread_id, min(start_ns) AS begin_ns, max(end_ns) AS end_ns
+    FROM critical_path.host_outcome
+    GROUP BY variant_id, thread_id
+),
+
 part AS (
     SELECT
         stretch.variant_id,
@@ -141,6 +148,16 @@ part AS (
     INNER JOIN critical_path.host_outcome AS outcome USING (variant_id, thread_id, position)
     INNER JOIN overhead.timeline AS span USING (thread_id, position)
     INNER JOIN critical_path.host_kind AS host_kind ON span.type = host_kind.type
+    UNION ALL
+    -- GPU work of another device outlives all host time, or precedes it.
+    SELECT
+        hosted.variant_id, scope, window_id, trace_id, step_id, device,
+        unnest([from_ns, greatest(from_ns, coalesce(recorded.end_ns, launch_ns))]),
+        unnest([least(launch_ns, coalesce(recorded.begin_ns, launch_ns)), launch_ns]),
+        CASE WHEN recorded.begin_ns IS NULL THEN 'unexplained' ELSE 'host_gap' END,
+        gpu_op_id, NULL
+    FROM hosted
+    LEFT JOIN recorded USING (variant_id, thread_id)
     UNION ALL
     SELECT
         variant_id, scope, window_id, trace_id, step_id, device, launch_ns, explained_ns,

@@ -24,7 +24,7 @@ CREATE VIEW question.logged_collective (
     median_ns,
     -- [ns] The shortest time.
     shortest_ns,
-    -- [ns] The longest gap.
+    -- [ns] The longest time.
     longest_ns,
     -- [B/s] Median algorithm bandwidth.
     algorithm_bytes_per_second,

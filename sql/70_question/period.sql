@@ -9,7 +9,7 @@ CREATE VIEW question.period (
     trace_id,
     -- Its rank.
     rank,
-    -- Steps whose period is above 0.
+    -- Steps. The period of one whose GPU work ends before that of the step before is 0.
     step_count,
     -- [ns] Median of their periods.
     median_ns,
@@ -17,9 +17,9 @@ CREATE VIEW question.period (
     mean_ns,
     -- [ns] The shortest time.
     shortest_ns,
-    -- [ns] The longest gap.
+    -- [ns] The longest time.
     longest_ns,
-    -- Number of the longest.
+    -- Number of the longest step.
     longest_step,
     -- [1] Interquartile range divided by the median; NULL for fewer than four steps.
     spread_share,

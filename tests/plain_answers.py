@@ -1,0 +1,326 @@
+"""Questions about what was recorded, answered by plain loops over what was staged.
+
+They follow the documentation of each question, not its SQL.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from statistics import mean, median
+from typing import Any
+
+import tracedb
+
+Row = dict[str, Any]
+Intervals = list[tuple[int, int]]
+
+
+class Recorded:
+    """The rows of a database's relations, as dictionaries, read once."""
+
+    def __init__(self, database: tracedb.Database) -> None:
+        """Read from this database."""
+        self._database = database
+        self._rows: dict[str, list[Row]] = {}
+
+    def rows(self, relation: str) -> list[Row]:
+        """All rows of a relation or of a query's FROM clause."""
+        if relation not in self._rows:
+            found = self._database.sql(f"FROM {relation}")
+            self._rows[relation] = found.rows(named=True)
+        return self._rows[relation]
+
+    def traces(self) -> dict[int, Row]:
+        """Traces by their number."""
+        return {row["trace_id"]: row for row in self.rows("staging.trace")}
+
+    def steps(self) -> dict[int, Row]:
+        """Steps by their number."""
+        return {row["step_id"]: row for row in self.rows("staging.step")}
+
+    def work(self) -> dict[tuple[int, int], list[Row]]:
+        """Kernels, copies and memsets by trace and device."""
+        found = defaultdict(list)
+        for row in self.rows("staging.gpu_op WHERE kind <> 'other'"):
+            found[row["trace_id"], row["device"]].append(row)
+        return found
+
+    def spans(self) -> Iterator[Row]:
+        """Host time of steps, or of all threads in traces without steps."""
+        yield from self.rows("overhead.interval")
+        stepped = {step["trace_id"] for step in self.steps().values()}
+        for row in self.rows("overhead.timeline"):
+            if row["trace_id"] not in stepped:
+                yield row
+
+
+def merged(intervals: Intervals) -> Intervals:
+    """The same time without overlaps."""
+    found: Intervals = []
+    for start, end in sorted(one for one in intervals if one[1] > one[0]):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
+def time_of(intervals: Intervals) -> int:
+    """Their time, overlaps counted once."""
+    return sum(end - start for start, end in merged(intervals))
+
+
+def within(intervals: Intervals, start: int, end: int) -> Intervals:
+    """Their parts in a range."""
+    return [(max(a, start), min(b, end)) for a, b in intervals if a < end and b > start]
+
+
+def time_outside(intervals: Intervals, others: Intervals) -> int:
+    """The part of their time that the others do not cover."""
+    return time_of(intervals + others) - time_of(others)
+
+
+def duration(row: Row) -> int:
+    """From its start to its end."""
+    return int(row["end_ns"] - row["start_ns"])
+
+
+def bounds(found: list[Row], origin: int = 0) -> Intervals:
+    """Their starts and ends, from an origin."""
+    return [(row["start_ns"] - origin, row["end_ns"] - origin) for row in found]
+
+
+def exposed_communication(recorded: Recorded) -> Iterator[Row]:
+    """Collectives with nothing beside them."""
+    for (trace, device), work in recorded.work().items():
+        talking = bounds([row for row in work if row["is_collective"]])
+        others = bounds([row for row in work if not row["is_collective"]])
+        if time_of(talking):
+            yield {
+                "trace_id": trace,
+                "device": device,
+                "communication_ns": time_of(talking),
+                "exposed_ns": time_outside(talking, others),
+            }
+
+
+def idle_share(recorded: Recorded) -> Iterator[Row]:
+    """Busy time of each step and device that ran work in the trace."""
+    for number, step in recorded.steps().items():
+        for (trace, device), work in recorded.work().items():
+            if trace == step["trace_id"]:
+                busy = within(bounds(work), step["start_ns"], step["end_ns"])
+                yield {"step_id": number, "device": device, "busy_ns": time_of(busy)}
+
+
+def device_time(recorded: Recorded) -> Iterator[Row]:
+    """Kinds of busy and idle time of each device; together the whole window."""
+    origins = {
+        row["trace_id"]: row["origin_ns"] for row in recorded.rows("simulation.origin")
+    }
+    idle = recorded.rows("critical_path.idle WHERE variant_id = 0 AND scope = 'trace'")
+    windows = {
+        row["trace_id"]: row
+        for row in recorded.rows("critical_path.idle_window WHERE scope = 'trace'")
+    }
+    for (trace, device), work in recorded.work().items():
+        window = windows[trace]["start_ns"], windows[trace]["end_ns"]
+        kinds: dict[str, Intervals] = defaultdict(list)
+        for row in work:
+            kind = "compute" if row["kind"] == "kernel" else "copy"
+            kinds["communication" if row["is_collective"] else kind] += within(
+                bounds([row], origins[trace]), *window
+            )
+        before: Intervals = []
+        times: Counter[tuple[bool, str]] = Counter()
+        for kind in ("compute", "communication", "copy"):
+            times[True, kind] = time_outside(kinds[kind], before)
+            before += kinds[kind]
+        for row in idle:
+            if (row["trace_id"], row["device"]) == (trace, device):
+                times[False, row["kind"]] += duration(row)
+        assert times.total() == window[1] - window[0]
+        for (is_busy, kind), time in times.items():
+            if time:
+                yield {
+                    "trace_id": trace,
+                    "device": device,
+                    "is_busy": is_busy,
+                    "kind": kind,
+                    "time_ns": time,
+                    "time_share": time / times.total(),
+                }
+
+
+def host_time(recorded: Recorded) -> Iterator[Row]:
+    """What the thread of the steps, or the main thread, does."""
+    steps = recorded.steps()
+    roles = {row["thread_id"]: row["role"] for row in recorded.rows("staging.thread")}
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    idle = set(steps)
+    for span in recorded.spans():
+        step = steps.get(span.get("step_id", 0))
+        if (
+            span["thread_id"] == step["thread_id"]
+            if step
+            else roles[span["thread_id"]] == "main"
+        ):
+            found[span["trace_id"]][span["type"]] += duration(span)
+            idle.discard(span.get("step_id", 0))
+    for number in idle:
+        found[steps[number]["trace_id"]]["idle"] += duration(steps[number])
+    for trace, times in found.items():
+        for type_, time in times.items():
+            yield {"trace_id": trace, "type": type_, "time_ns": time}
+
+
+def overhead_by_op(recorded: Recorded) -> Iterator[Row]:
+    """Host time of top-level ops, by name."""
+    names = {row["op_id"]: row["name"] for row in recorded.rows("staging.op")}
+    ops: dict[tuple[int, str], set[int]] = defaultdict(set)
+    times: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    for span in recorded.spans():
+        if span["op_id"] is not None:
+            key = span["run_id"], names[span["op_id"]]
+            ops[key].add(span["op_id"])
+            type_ = "wait" if span["type"].startswith("wait") else span["type"]
+            times[key][type_] += duration(span)
+    for (run, name), time in times.items():
+        yield {
+            "run_id": run,
+            "name": name,
+            "op_count": len(ops[run, name]),
+            **{
+                f"{t.lower()}_ns": time.get(t) for t in ("T2", "T3", "T4", "T5", "wait")
+            },
+            "time_ns": time.total(),
+        }
+
+
+def host_gap(recorded: Recorded) -> Iterator[Row]:
+    """Gaps by the innermost function and module that are open in their middle."""
+    roles = {row["thread_id"]: row["role"] for row in recorded.rows("staging.thread")}
+    open_: dict[str, dict[int, list[Row]]] = {}
+    for relation in ("staging.python_frame", "staging.module_call"):
+        open_[relation] = defaultdict(list)
+        for row in recorded.rows(relation):
+            open_[relation][row["thread_id"]].append(row)
+    gaps: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for span in recorded.spans():
+        if span["type"] == "T1":
+            middle = span["start_ns"] + duration(span) // 2
+            frame, call = (
+                max(
+                    (r for r in by_thread[span["thread_id"]] if _holds(r, middle)),
+                    key=lambda row: (row["start_ns"], -row["end_ns"]),
+                    default={"name": None, "path": None},
+                )
+                for by_thread in open_.values()
+            )
+            role = roles[span["thread_id"]]
+            key = span["run_id"], role, frame["name"], call["path"]
+            gaps[key].append(duration(span))
+    for (run, role, frame_name, module), times in gaps.items():
+        yield {
+            "run_id": run,
+            "role": role,
+            "frame": frame_name,
+            "module": module,
+            "gap_count": len(times),
+            "time_ns": sum(times),
+            "longest_ns": max(times),
+        }
+
+
+def _holds(row: Row, at_ns: int) -> bool:
+    return bool(row["start_ns"] <= at_ns < row["end_ns"])
+
+
+def memory_by_step(recorded: Recorded) -> Iterator[Row]:
+    """What is allocated during each step, event by event."""
+    events = defaultdict(list)
+    in_order = "staging.memory_event ORDER BY at_ns, memory_event_id"
+    for row in recorded.rows(in_order):
+        events[row["trace_id"], row["device_type"], row["device"]].append(row)
+    for (trace, type_, device), found in events.items():
+        for number, step in recorded.steps().items():
+            if step["trace_id"] != trace:
+                continue
+            total = found[0]["allocated_bytes"] - found[0]["changed_bytes"]
+            for event in found:
+                if event["at_ns"] < step["start_ns"]:
+                    total = event["allocated_bytes"]
+            inside = [event for event in found if _holds(step, event["at_ns"])]
+            totals = [total, *(event["allocated_bytes"] for event in inside)]
+            yield {
+                "step_id": number,
+                "device_type": type_,
+                "device": device,
+                "peak_bytes": max(totals),
+                "begin_bytes": total,
+                "end_bytes": totals[-1],
+                "allocation_count": sum(e["changed_bytes"] > 0 for e in inside),
+            }
+
+
+def launch_bound(recorded: Recorded) -> Iterator[Row]:
+    """Work that its launch delayed, though its stream was free."""
+    causes = {r["gpu_op_id"]: r["cause"] for r in recorded.rows("graph.gpu_cause")}
+    launched = "graph.stream_position INNER JOIN staging.gpu_op USING (gpu_op_id)"
+    found = defaultdict(list)
+    for row in recorded.rows(f"(SELECT *, staging.gpu_op.name FROM {launched})"):
+        if row["launch_start_ns"] is not None:
+            found[row["run_id"], row["name"]].append(row)
+    for (run, name), work in found.items():
+        late = [row for row in work if causes.get(row["gpu_op_id"]) == "launch"]
+        launches = [row["launch_end_ns"] - row["launch_start_ns"] for row in work]
+        free = [
+            max(row["start_ns"] - row["previous_end_ns"], 0)
+            for row in late
+            if row["previous_end_ns"] is not None
+        ]
+        short = sum(duration(w) < ns for w, ns in zip(work, launches, strict=True))
+        if late:
+            yield {
+                "run_id": run,
+                "name": name,
+                "gpu_op_count": len(work),
+                "late_count": len(late),
+                "short_count": short,
+                "time_ns": sum(map(duration, work)),
+                "launch_ns": sum(launches),
+                "free_ns": sum(free),
+            }
+
+
+def period(recorded: Recorded) -> Iterator[Row]:
+    """Periods of the steps of a trace."""
+    found = defaultdict(list)
+    for row in recorded.rows("critical_path.step_period WHERE variant_id = 0"):
+        found[row["trace_id"]].append(row)
+    for trace, periods in found.items():
+        times = [duration(row) for row in periods]
+        yield {
+            "trace_id": trace,
+            "step_count": len(times),
+            "median_ns": median(times),
+            "mean_ns": mean(times),
+            "shortest_ns": min(times),
+            "longest_ns": max(times),
+            "host_ns": median(r["host_end_ns"] - r["host_start_ns"] for r in periods),
+        }
+
+
+ANSWERS: dict[str, tuple[tuple[str, ...], Callable[[Recorded], Iterator[Row]]]] = {
+    "exposed_communication": (("trace_id", "device"), exposed_communication),
+    "idle_share": (("step_id", "device"), idle_share),
+    "device_time": (("trace_id", "device", "is_busy", "kind"), device_time),
+    "host_time": (("trace_id", "type"), host_time),
+    "overhead_by_op": (("run_id", "name"), overhead_by_op),
+    "host_gap": (("run_id", "role", "frame", "module"), host_gap),
+    "memory_by_step": (("step_id", "device_type", "device"), memory_by_step),
+    "launch_bound": (("run_id", "name"), launch_bound),
+    "period": (("trace_id",), period),
+}
+"""For each question the columns that identify a row, and the loops that answer it."""

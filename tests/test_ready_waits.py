@@ -6,6 +6,7 @@ other waits become long; what is predicted is compared with the changed program.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,12 +22,12 @@ from executed import (
     times,
     warm_up,
 )
+from loading import Answer, answers, counted, loading_job
 from support import rows
 
 import tracedb
 from tracedb.edit_line import parse
 from tracedb.scenario import of_scenario
-from tracedb.simulation import beside
 from tracedb.synthetic import (
     Crew,
     Delays,
@@ -44,7 +45,7 @@ from tracedb.synthetic.program import Action
 
 SEEDS = range(6)
 LOADER = Crew(workers=0, loaders=1, loading=0.8)
-WOKEN = Crew(workers=1, loaders=1, loading=0.3)
+WOKEN = Crew(workers=0, loaders=1, loading=0.3)
 """The loader is never late."""
 FACTORS = (0.5, 2)
 
@@ -116,25 +117,28 @@ def test_waits_that_were_over_bound_changed_steps(
         assert error <= LIMITS[name], one.name
 
 
-def told(crew: Crew, folder: Path) -> list[str]:
+def told(crew: Crew, folder: Path, line: str) -> list[str]:
     """What a scenario assumes about threads of a program."""
     one = loading(1, crew)
     (trace,) = execute(one.program, one.delays)
     with tracedb.open() as database:
         database.ingest([trace.write(folder / "rank0.json", one.form)])
-        edits = [of_scenario("gpu x0.5", parse("gpu:* x0.5"))]
-        with beside(database.connection, ["replay"], edits) as (cursor, _):
+        with database.simulate(["replay"], [of_scenario(line, parse(line))]) as db:
             query = "SELECT assumption FROM question.scenario_assumption"
-            return [text for (text,) in cursor.execute(query).fetchall()]
+            return [text for (text,) in rows(db, query)]
 
 
 def test_threads_that_no_one_waits_for_are_told(tmp_path: Path) -> None:
-    """An answer says if waits for a thread are assumed, or if none are found."""
-    (woken,) = told(WOKEN, tmp_path)
-    assert woken.endswith("taken to be done when it is woken again")
-    (alone,) = told(replace(LOADER, loaders=0, strangers=1), tmp_path)
-    assert alone.endswith("taken to work by itself")
-    assert told(replace(LOADER, loaders=0, workers=1), tmp_path) == []
+    """An answer says that waits for a thread are assumed or missing, if it matters."""
+    longer, shorter = "host:T2 thread=other x9", "host thread=main x0.1"
+    (woken,) = told(WOKEN, tmp_path, shorter)
+    assert "taken to be done when it is woken again, for which steps wait" in woken
+    alone = replace(LOADER, loaders=0, strangers=1)
+    (free,) = told(alone, tmp_path, longer)
+    assert "taken to work by itself, and a step starts" in free
+    assert told(WOKEN, tmp_path, "host thread=main x2") == []
+    assert told(alone, tmp_path, "gpu x0.5") == []
+    assert told(replace(LOADER, loaders=0, workers=1), tmp_path, longer) == []
 
 
 def test_without_waits_for_threads_there_are_none_that_were_over(
@@ -155,3 +159,84 @@ def test_without_waits_for_threads_there_are_none_that_were_over(
                 WHERE scenario = 'alone' AND awaited_thread_id IS NOT NULL
             """
             assert rows(db, waits) == [(0,)]
+
+
+JOBS = (*range(12), 22, 39)
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
+    """Scenarios of jobs with queues and workers of loaders."""
+    return [*answers([*map(loading_job, JOBS)], tmp_path_factory.mktemp("queues"))]
+
+
+def test_nothing_changes_if_nothing_does(answered: list[Answer]) -> None:
+    """The baseline is what was executed, to the nanosecond."""
+    assert {one.error for one in answered if one.change == "nothing"} == {0}
+
+
+def test_answers_that_depend_on_guesses_say_so(answered: list[Answer]) -> None:
+    """Few wrong answers do not say so, and few right ones say they may be wrong."""
+    counts = counted(answered)
+    assert counts["wrong"] <= 0.03 * counts.total()
+    assert counts["exact, told"] <= 0.2 * (counts["exact"] + counts["exact, told"])
+    assert counts["exact"] >= 0.5 * counts.total()
+    silent = [abs(one.error) for one in answered if one.kind == "wrong"]
+    assert max(silent, default=0) < 0.04
+
+
+def longer(thread: str, name: str, ordinal: int, ns: int) -> change.Change:
+    """One op of a thread takes longer, by its ordinal among those of its name."""
+    count = itertools.count()
+
+    def change_one(action: Action, place: Place, _: Delays) -> tuple[Action, ...]:
+        if not isinstance(action, Op) or (place.thread, action.name) != (thread, name):
+            return (action,)
+        more = (Gap(ns),) if next(count) == ordinal else ()
+        return (replace(action, body=(*action.body, *more)),)
+
+    return rewritten(change_one)
+
+
+SLACK = """
+    SELECT parse_filename(path, true), tid::BIGINT, op.name, ordinal, slack_ns
+    FROM critical_path.slack
+    INNER JOIN (
+        SELECT op_id, thread_id, name, row_number() OVER (
+            PARTITION BY thread_id, name ORDER BY start_ns
+        ) - 1 AS ordinal
+        FROM staging.op
+    ) AS op ON node_id = op_id
+    INNER JOIN staging.thread AS thread ON op.thread_id = thread.thread_id
+    INNER JOIN staging.trace AS trace ON slack.trace_id = trace.trace_id
+    WHERE slack_ns > 0 AND ordinal > 0
+    ORDER BY ALL
+"""
+
+
+def step_ends(truth: Truth) -> list[int]:
+    """[ns] The ends of all steps."""
+    return [mark.end_ns for mark in truth.steps]
+
+
+def test_an_op_longer_by_its_slack_delays_no_step(tmp_path: Path) -> None:
+    """Beside loader threads, slack ends where something would come to wait.
+
+    A single wait, that for the first batch, is not known.
+    """
+    jobs = {one.name: one for one in map(loading_job, JOBS)}
+    usual = {}
+    for name, one in jobs.items():
+        (trace,) = execute(one.program, one.delays)
+        trace.write(tmp_path / f"{name}.json", one.form)
+        usual[name] = trace.truth
+    with tracedb.open() as database:
+        database.ingest([tmp_path])
+        found = rows(database, SLACK)
+    tried = found[::7]
+    assert len(tried) > 30
+    for name, tid, op, ordinal, slack_ns in tried:
+        truth, one = usual[name], jobs[name]
+        later = longer(truth.threads[tid], op, ordinal, slack_ns)
+        (trace,) = execute(*later(one.known, one.delays))
+        assert step_ends(trace.truth) == step_ends(truth), (name, tid, op, ordinal)

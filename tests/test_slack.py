@@ -96,9 +96,12 @@ class Oracle:
         ):
             self.causes[call] = kernel
             if waker is not None:
-                self.woken[waker].append((resume, thread))
+                self.woken[waker].append((resume, thread, resume, 0))
             if call is None:
                 self._absorb(thread, resume, waits.get((thread, resume), 0))
+        for thread, resume, waker, ready, late in rows(database, READY + chosen):
+            self.woken[waker].append((ready, thread, resume, late))
+            self._absorb(thread, resume, 0)
 
     def _read_calls(self, database: tracedb.Database, trace_id: int) -> None:
         """Read what calls wait for, or would."""
@@ -163,9 +166,9 @@ class Oracle:
             if time <= launched < until:
                 gap = self._gap(kernel, "after_launch_ns", "launch")
                 found.append(gap + self.entered(kernel))
-        for at, other in self.woken[thread]:
+        for at, other, resume, late in self.woken[thread]:
             if time <= at < until:
-                found.append(self.of_stretch(other, at))
+                found.append(late + self.of_stretch(other, resume))
         found += [
             self.of_end(thread, end) for end in self.ends[thread] if time <= end < until
         ]
@@ -179,6 +182,13 @@ WAITING = """
     FROM prediction.gpu_awaited AS wait
     INNER JOIN graph.stream_position AS work USING (gpu_op_id)
     INNER JOIN staging.gpu_op AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
+"""
+READY = """
+    SELECT ready.thread_id, resume_ns, worker_thread_id, ready_ns,
+        resume_ns - ready_ns - lag_ns
+    FROM graph.ready_wait AS ready
+    SEMI JOIN (SELECT thread_id, start_ns FROM graph.top_level_event WHERE is_op) AS op
+        ON ready.thread_id = op.thread_id AND resume_ns = start_ns
 """
 AWAITED = """
     SELECT gpu_op_id, gpu_op_end_ns, call_id, thread_id, wait_start_ns, call.end_ns,

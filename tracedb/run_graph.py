@@ -152,8 +152,8 @@ ORDER BY host.thread_id, host.position
 """,
     "threads": """
 SELECT thread_id, position, awaited_thread_id, awaited_position, delay_ns
-FROM prediction.host_time
-WHERE variant_id = $variant AND awaited_thread_id IS NOT NULL
+FROM prediction.awaited_thread
+WHERE variant_id = $variant
 """,
     "returns": """
 SELECT thread_id, position, gpu_op_id, delay_ns

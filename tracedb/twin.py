@@ -64,9 +64,6 @@ SELECT
     begun.number AS segment,
     CASE WHEN host.waits THEN ended.number ELSE begun.number END AS end_segment,
     host.waits,
-    time.awaited_thread_id,
-    time.awaited_position,
-    time.delay_ns,
     CASE WHEN is_blocked THEN 0 ELSE time.kept_ns END AS kept_ns,
     time.predicted_ns - CASE WHEN is_blocked THEN 0 ELSE time.kept_ns END AS own_ns
 FROM prediction.host_time AS time
@@ -165,13 +162,14 @@ SELECT
     awaited.end_segment,
     waiting.end_segment,
     CASE WHEN awaited.waits THEN -1 ELSE awaited.number END,
-    waiting.delay_ns
-FROM twin_span AS waiting
+    other.delay_ns
+FROM prediction.awaited_thread AS other
+INNER JOIN twin_span AS waiting USING (thread_id, position)
 INNER JOIN twin_span AS awaited
     ON
-        waiting.awaited_thread_id = awaited.thread_id
-        AND waiting.awaited_position = awaited.position
-WHERE waiting.waits AND waiting.end_segment IS NOT NULL
+        awaited_thread_id = awaited.thread_id
+        AND awaited_position = awaited.position
+WHERE variant_id = $base AND waiting.waits AND waiting.end_segment IS NOT NULL
 UNION ALL
 SELECT
     CASE WHEN is_woken THEN arrived.end_segment ELSE arrived.segment END,

@@ -1,19 +1,20 @@
--- Waits of threads for each other that were over before they began: a trace shows nothing of
--- them, but something may come to wait if it changes. Most follow from the waits that are
--- seen (`graph.thread_passage`). A thread for whose results another one waits starts its
+-- What threads need from each other each time, whether they had to wait for it or not: most
+-- waits that were over before they began leave nothing in a trace, but something may come to
+-- wait if it changes. Most follow from the waits that are seen (`graph.thread_passage`), and
+-- include these. A thread for whose results another one waits starts its
 -- next part only when they are taken, if it always started soon after that, however late.
 -- If no thread is ever seen to wait for a thread that another one wakes, it is assumed that
 -- its last part is over when that one wakes it again.
--- One row per wait.
--- Key: thread_id, resume_ns.
+-- One row per time at which a thread starts what needs another one.
+-- Key: thread_id, resume_ns, worker_thread_id.
 CREATE TABLE graph.ready_wait (
     -- The run.
     run_id,
     -- The trace.
     trace_id,
-    -- The thread that would have waited.
+    -- The thread that waits, if it has to.
     thread_id,
-    -- The thread it would have waited for.
+    -- The thread it waits for.
     worker_thread_id,
     -- [ns] When that thread had done its part.
     ready_ns,
@@ -21,6 +22,8 @@ CREATE TABLE graph.ready_wait (
     resume_ns,
     -- [ns] Minimum time between the two: that after waits that are seen.
     lag_ns,
+    -- Whether this one started as soon as that allowed.
+    is_bound,
     -- Whether no wait for that thread is seen at all.
     is_assumed
 ) AS
@@ -104,17 +107,19 @@ assumed AS (
 
 found AS (
     SELECT
-        run_id, trace_id, thread_id, worker_thread_id, ready_ns, resume_ns, lag_ns,
+        run_id, trace_id, thread_id, worker_thread_id, ready_ns, resume_ns,
+        -- Times in old files are whole microseconds.
+        is_seen OR resume_ns - ready_ns <= lag_ns + 1_000 AS is_bound,
+        CASE WHEN is_bound THEN resume_ns - ready_ns ELSE lag_ns END AS lag_ns,
         false AS is_assumed
     FROM graph.thread_passage
-    WHERE NOT is_seen
     UNION ALL BY NAME
-    SELECT *, false AS is_assumed FROM turn
+    SELECT *, false AS is_bound, false AS is_assumed FROM turn
     UNION ALL BY NAME
-    SELECT *, true AS is_assumed FROM assumed
+    SELECT *, false AS is_bound, true AS is_assumed FROM assumed
 )
 
--- Of several at one time, the last to be ready.
+-- Of several for one thread, the last to be ready.
 SELECT
     run_id,
     trace_id,
@@ -123,8 +128,9 @@ SELECT
     ready_ns,
     resume_ns,
     least(lag_ns, resume_ns - ready_ns)::BIGINT AS lag_ns,
+    is_bound,
     is_assumed
 FROM found
 QUALIFY row_number() OVER (
-    PARTITION BY thread_id, resume_ns ORDER BY ready_ns DESC, worker_thread_id
+    PARTITION BY thread_id, resume_ns, worker_thread_id ORDER BY ready_ns DESC, is_bound DESC
 ) = 1;

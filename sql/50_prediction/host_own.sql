@@ -24,7 +24,7 @@ CREATE TABLE prediction.host_own (
     awaited_thread_id,
     -- Span of the other thread whose end it waits for.
     awaited_position,
-    -- Whether that wait was over before it began (`graph.ready_wait`).
+    -- Whether a trace need not show that it does (`prediction.thread_need`).
     is_ready,
     -- [ns] Delay after what it waits for.
     return_ns,
@@ -47,17 +47,15 @@ thread_cause AS (
         ON wait.worker_thread_id = working.thread_id AND wait.end_ns = working.end_ns
 ),
 
--- Waits that were over lengthen no span, but one may come to wait if something changes.
-ready_cause AS (
+-- Of what a span needs from other threads, the last to be done; if it had to wait for one, its
+-- own time is at most the usual one.
+need AS (
     SELECT
-        waiting.thread_id, waiting.position, lag_ns,
-        working.thread_id AS awaited_thread_id, working.position AS awaited_position
-    FROM graph.ready_wait AS wait
-    INNER JOIN overhead.timeline AS waiting
-        ON wait.thread_id = waiting.thread_id AND wait.resume_ns = waiting.end_ns
-    INNER JOIN overhead.timeline AS working
-        ON wait.worker_thread_id = working.thread_id AND wait.ready_ns = working.end_ns
-    WHERE waiting.type NOT LIKE 'wait_%' OR waiting.type = 'wait_data'
+        thread_id, position, awaited_thread_id, awaited_position, lag_ns,
+        min(usual_ns) OVER of_span AS usual_ns
+    FROM prediction.thread_need
+    WINDOW of_span AS (PARTITION BY thread_id, position)
+    QUALIFY row_number() OVER (of_span ORDER BY due_ns DESC, awaited_thread_id) = 1
 ),
 
 -- All spans of a wait in a call.
@@ -79,11 +77,12 @@ caused AS (
         host_wait.gpu_op_id AS found_gpu_op_id,
         host_wait.recorded,
         host_wait.end_ns - host_wait.gpu_op_end_ns AS return_ns,
-        coalesce(thread_cause.awaited_thread_id, ready_cause.awaited_thread_id)
+        coalesce(thread_cause.awaited_thread_id, need.awaited_thread_id)
             AS awaited_thread_id,
-        coalesce(thread_cause.awaited_position, ready_cause.awaited_position)
+        coalesce(thread_cause.awaited_position, need.awaited_position)
             AS awaited_position,
         CASE WHEN thread_cause.thread_id IS NULL THEN lag_ns END AS lag_ns,
+        usual_ns,
         replace(span.type, 'wait_', '') AS target
     FROM overhead.timeline AS span
     LEFT JOIN call_wait USING (call_id)
@@ -93,7 +92,7 @@ caused AS (
             AND span.type LIKE 'wait_%'
             AND span.position = last_position
     LEFT JOIN thread_cause USING (thread_id, position)
-    LEFT JOIN ready_cause USING (thread_id, position)
+    LEFT JOIN need USING (thread_id, position)
 ),
 
 delayed AS (
@@ -147,7 +146,7 @@ own AS (
                         ELSE coalesce(call_cap_ns, 10_000)
                     END
                 )
-            ELSE measured_ns
+            ELSE least(measured_ns, usual_ns)
         END AS own_ns,
         coalesce(CASE WHEN is_blocked THEN greatest(return_ns - return_cap_ns, 0) END, 0)
         + CASE
@@ -155,6 +154,7 @@ own AS (
                 type NOT IN ('wait_thread', 'wait_rank')
                 AND NOT coalesce(goes_on, false)
                 AND NOT coalesce(is_blocked, false)
+                AND usual_ns IS NULL
                 THEN measured_ns - own_ns
             ELSE 0
         END AS unexplained_ns

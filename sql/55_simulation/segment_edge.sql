@@ -30,19 +30,9 @@ CREATE TABLE simulation.segment_edge (
 ) AS
 WITH
 waiting AS (
-    SELECT
-        host.variant_id,
-        host.trace_id,
-        host.thread_id,
-        host.segment,
-        host.offset_ns,
-        host.predicted_ns,
-        time.awaited_thread_id,
-        time.awaited_position,
-        time.delay_ns
-    FROM simulation.host_offset AS host
-    INNER JOIN prediction.host_time AS time USING (variant_id, thread_id, position)
-    WHERE host.waits
+    SELECT variant_id, trace_id, thread_id, position, segment, offset_ns, predicted_ns
+    FROM simulation.host_offset
+    WHERE waits
 ),
 
 lane AS (
@@ -80,11 +70,12 @@ SELECT
     NULL, CASE WHEN awaited.waits THEN 0 ELSE awaited.offset_ns + awaited.predicted_ns END
     + delay_ns
 FROM waiting
+INNER JOIN prediction.awaited_thread AS other USING (variant_id, thread_id, position)
 INNER JOIN simulation.host_offset AS awaited
     ON
         waiting.variant_id = awaited.variant_id
-        AND waiting.awaited_thread_id = awaited.thread_id
-        AND waiting.awaited_position = awaited.position
+        AND awaited_thread_id = awaited.thread_id
+        AND awaited_position = awaited.position
 UNION ALL
 SELECT
     meeting.variant_id, meeting.trace_id, arrival.trace_id,

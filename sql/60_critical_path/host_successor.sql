@@ -50,6 +50,12 @@ successor AS (
     WHERE cause IN ('join', 'fork')
     UNION ALL
     SELECT
+        ready.trace_id, worker_thread_id, ready_ns, 'thread', NULL, thread_id,
+        stretch.resume_id, resume_ns - ready_ns - lag_ns
+    FROM graph.ready_wait AS ready
+    INNER JOIN critical_path.thread_stretch AS stretch USING (thread_id, resume_ns)
+    UNION ALL
+    SELECT
         trace_id, thread_id, resume_ns - 1, 'wait', NULL, thread_id, resume_id, absorbed_ns
     FROM critical_path.thread_stretch
     UNION ALL

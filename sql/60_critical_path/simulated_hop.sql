@@ -101,8 +101,8 @@ woken AS (
         awaited_thread_id,
         awaited_position
     FROM simulation.host_offset
-    INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
-    WHERE waits AND awaited_thread_id IS NOT NULL
+    INNER JOIN prediction.awaited_thread USING (variant_id, thread_id, position)
+    WHERE waits
     UNION ALL
     SELECT
         variant_id, meeting.thread_id, segment + 1, arrival.thread_id, arrival_position

@@ -2,7 +2,7 @@
 -- in a trace without steps, of the trace. It is 0 on the critical path of a step. A delay
 -- propagates along the measured causes; where something else was the cause, the time until
 -- then may absorb it first. Waits that found their work over absorb it only until they
--- would wait.
+-- would wait, also those of threads for each other (`graph.ready_wait`).
 -- One row per op, call and GPU op.
 -- Key: node_id.
 CREATE TABLE critical_path.slack (

@@ -1,6 +1,7 @@
 -- Host threads divided where something else may delay them: when a thread continued after a
--- wait (`graph.host_cause`), and at the ends of calls that found their work over, which
--- they would wait for if it were later.
+-- wait (`graph.host_cause`), and where it would wait if something were later: at the ends of
+-- calls that found their work over, and at ops that need what another thread had already done
+-- (`graph.ready_wait`).
 -- One row per thread and such a time.
 -- Key: thread_id, resume_ns.
 CREATE TABLE critical_path.thread_stretch (
@@ -11,7 +12,7 @@ CREATE TABLE critical_path.thread_stretch (
     -- [ns] Start of the stretch.
     resume_ns,
     -- Its number in the trace: the last `resume_id` at that time (`graph.host_cause`), or
-    -- minus the call.
+    -- minus the call or op.
     resume_id,
     -- [ns] How long a delay before it may be without delaying it: the time waited, beyond
     -- that of a call that finds nothing to wait for.
@@ -63,6 +64,12 @@ SELECT trace_id, thread_id, resume_ns, max(resume_id), min(absorbed_ns)
 FROM (
     SELECT trace_id, thread_id, end_ns AS resume_ns, resume_id, absorbed_ns
     FROM blocking
+    UNION ALL
+    SELECT event.trace_id, event.thread_id, resume_ns, -node_id, 0
+    FROM graph.ready_wait AS ready
+    INNER JOIN graph.top_level_event AS event
+        ON ready.thread_id = event.thread_id AND resume_ns = event.start_ns
+    WHERE is_op
     UNION ALL
     SELECT
         cause.trace_id,

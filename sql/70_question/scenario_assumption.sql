@@ -49,51 +49,18 @@ loaded AS (
     HAVING avg(loading_ns) > 0.01 * avg(step_ns)
 ),
 
--- Threads beside the main one that work in steps, for more than 1 % of their time.
-beside AS (
+guessed AS (
     SELECT
-        event.thread_id,
-        any_value(thread.name) AS name,
-        sum(least(event.end_ns, step.end_ns) - event.start_ns)
-        / nullif(any_value(step_count), 0) / 1e6 AS working_ms
-    FROM (
-        SELECT
-            *,
-            count(*) OVER of_trace AS step_count,
-            avg(end_ns - start_ns) OVER of_trace AS step_ns
-        FROM staging.step
-        WINDOW of_trace AS (PARTITION BY trace_id)
-    ) AS step
-    INNER JOIN graph.top_level_event AS event
-        ON
-            step.trace_id = event.trace_id
-            AND event.start_ns >= step.start_ns
-            AND event.start_ns < step.end_ns
-    INNER JOIN staging.thread AS thread ON event.thread_id = thread.thread_id
-    WHERE role <> 'main' AND event.thread_id <> step.thread_id
-    GROUP BY event.thread_id
-    HAVING working_ms > 0.01 * any_value(step_ns) / 1e6
-),
-
--- Of these, the ones that no wait ties to another one, or only in one direction.
-loose AS (
-    SELECT
-        is_assumed,
-        count(*) AS thread_count,
-        max(working_ms) AS working_ms,
-        arg_max(name, working_ms) AS thread_name
-    FROM (
-        SELECT *, thread_id IN (
-            SELECT worker_thread_id FROM graph.ready_wait WHERE graph.ready_wait.is_assumed
-        ) AS is_assumed
-        FROM beside
-        WHERE
-            is_assumed
-            OR thread_id NOT IN (
-                SELECT unnest([thread_id, worker_thread_id]) FROM graph.thread_wait
-            )
-    )
-    GROUP BY is_assumed
+        scenario,
+        kind,
+        count(DISTINCT thread_id) AS thread_count,
+        max(guess_ns) / 1e6 AS guess_ms,
+        100 * max(working_share) AS working_percent,
+        arg_max(thread.name, guess_ns) AS thread_name
+    FROM simulation.thread_guess AS guess
+    INNER JOIN prediction.variant USING (variant_id)
+    INNER JOIN staging.thread AS thread USING (thread_id)
+    GROUP BY scenario, kind
 ),
 
 assumed AS (
@@ -110,20 +77,27 @@ assumed AS (
     UNION ALL
     SELECT
         scenario, min(edit), format(
-            '{} beside the main one, {:.3f} ms per step in {}: no wait for such a thread is '
-            || 'seen{}',
+            CASE kind
+                WHEN 'assumed'
+                    THEN '{0} beside the main one, {1:.1f} % of the steps in {2}: no wait for such a '
+                    || 'thread is seen, so its work is taken to be done when it is woken '
+                    || 'again, for which steps wait {3:.3f} ms in all'
+                WHEN 'free'
+                    THEN '{0} beside the main one, {1:.1f} % of the steps in {2}: no wait for such a '
+                    || 'thread is seen, so it is taken to work by itself, and a step starts '
+                    || '{3:.3f} ms before what it had done by then'
+                ELSE 'rests of {0} that end as another thread does something, in {2}: they '
+                || 'are taken to last as long as before; as waits, they would end up to '
+                || '{3:.3f} ms earlier or later'
+            END,
             CASE thread_count WHEN 1 THEN '1 thread' ELSE thread_count || ' threads' END,
-            working_ms,
+            working_percent,
             coalesce(thread_name, 'an unnamed one'),
-            CASE
-                WHEN is_assumed
-                    THEN ', so its work is taken to be done when it is woken again'
-                ELSE ', nor one of its own, so it is taken to work by itself'
-            END
+            guess_ms
         )
     FROM edit
-    CROSS JOIN loose
-    GROUP BY scenario, is_assumed, thread_count, working_ms, thread_name
+    INNER JOIN guessed USING (scenario)
+    GROUP BY scenario, kind, thread_count, guess_ms, working_percent, thread_name
     UNION ALL
     SELECT
         scenario, edit, format(

@@ -6,14 +6,18 @@ flows) and msprof's assemblers of the lanes CANN, Ascend Hardware and Communicat
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from support import rows
 
 import tracedb
 from tracedb.errors import IngestError
+from tracedb.ingest.decompress import Text
+from tracedb.ingest.foreign import ascend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -248,6 +252,53 @@ def test_a_broken_timeline_is_one_line(tmp_path: Path) -> None:
     path.write_text('[{"args": {"name": "Ascend Hardware"}} {]')
     with tracedb.open() as opened, pytest.raises(IngestError, match="broken timeline"):
         opened.ingest([path])
+
+
+@pytest.mark.until("staging")
+@pytest.mark.parametrize("kept", [1, 0.7])
+def test_a_compressed_timeline_is_read(tmp_path: Path, kept: float) -> None:
+    """With gzip's suffix it has the same work; a stream that ends early is told."""
+    packed = gzip.compress(json.dumps(timeline()).encode())
+    text = packed[: int(kept * len(packed))]
+    path = tmp_path / "trace_view.json.gz"
+    path.write_bytes(text)
+    with tracedb.open() as database:
+        if kept < 1:
+            with pytest.raises(IngestError, match="broken timeline"):
+                database.ingest([path])
+            return
+        database.ingest([path])
+        query = "SELECT count(*) FROM staging.gpu_op"
+        assert rows(database, query) == [(4 * STEPS,)]
+
+
+@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+def test_lists_of_other_tools_are_not_searched(tmp_path: Path, suffix: str) -> None:
+    """Lanes may be named at the end; a list with numbers as times is not read on."""
+    own = json.dumps([*timeline()[5:], *([timeline()[-1]] * 9_000), *timeline()[:5]])
+    other = json.dumps([{"ph": "X", "name": "a", "ts": 1.5, "dur": 1}] * 40_000)
+    pack = gzip.compress if suffix.endswith(".gz") else bytes
+    read = []
+    for text in (own, other + own):
+        path = tmp_path / f"a{suffix}"
+        path.write_bytes(pack(text.encode()))
+        with patch.object(ascend, "Text", Counted):
+            Counted.count = 0
+            head = path.read_bytes()[:64]
+            read.append((ascend.recognises(path, head), Counted.count > 1))
+    assert read == [(True, True), (False, False)]
+
+
+class Counted(Text):
+    """A text that counts the blocks that are taken from it."""
+
+    count = 0
+
+    def blocks(self) -> Iterator[bytes]:
+        """Count each."""
+        for block in super().blocks():
+            Counted.count += 1
+            yield block
 
 
 @pytest.mark.until("staging")

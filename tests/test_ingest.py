@@ -178,6 +178,10 @@ DATABASE = b"DUCK\x40" + bytes(19) + b'"traceEvents": ['
         (b"PK\x03\x04", "is a zip archive"),
         (b"SQLite format 3\0...", "is an SQLite database without tables of Nsight"),
         ("[]".encode("utf-16"), "is UTF-16 text"),
+        ("{}".encode("utf-16-le"), "is UTF-16 text"),
+        ("{}".encode("utf-16-be"), "is UTF-16 text"),
+        ("[]".encode("utf-32"), "is UTF-32 text"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
         (b'{"ph": "X"}\n{"ph": "X"}\n', "JSON objects line by line"),
         (b"\x1f\x8b\x08\x00broken", "the gzip stream"),
         # A database begins with a checksum, which may look like JSON.

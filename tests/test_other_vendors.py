@@ -197,6 +197,33 @@ def test_an_inner_driver_call_launches_nothing_more(tmp_path: Path) -> None:
     assert found[0][1]
 
 
+@pytest.mark.until("graph")
+def test_work_of_a_device_among_driver_calls(tmp_path: Path) -> None:
+    """With a device, it is work, linked to its op; freed memory is none."""
+
+    def event(cat: str, name: str, ts: float, tid: int, **args: object) -> Event:
+        lane = {"pid": 1 if tid == 1 else 0, "tid": tid, "dur": 10, "ph": "X"}
+        return {"cat": cat, "name": name, "ts": ts, "args": args, **lane}
+
+    events = [
+        event("cpu_op", "aten::mm", 0, 1, **{"External id": 5}),
+        event("privateuse1_runtime", "nrt_execute", 2, 1, correlation=9),
+        event("privateuse1_driver", "nrt_mm", 20, 2, device=3, correlation=9),
+        event(
+            "privateuse1_driver", "Memory (Release)", 40, 4, device=3, call="Release"
+        ),
+        event("privateuse1_driver", "muLaunchKernel", 12, 1, correlation=8),
+    ]
+    with ingested([{"traceEvents": events}], tmp_path) as database:
+        work = "SELECT name, kind, device FROM staging.gpu_op ORDER BY start_ns"
+        assert rows(database, work) == [
+            ("nrt_mm", "kernel", 3),
+            ("Memory (Release)", "other", 3),
+        ]
+        calls = "SELECT name FROM staging.call ORDER BY start_ns"
+        assert rows(database, calls) == [("nrt_execute",), ("muLaunchKernel",)]
+
+
 KERNELS = {
     "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs4Ks)": "all_reduce",
     "void vllm::cross_device_reduce_1stage<float, 8>(vllm::RankData*)": "all_reduce",

@@ -135,6 +135,21 @@ def test_the_text_fits_80_columns(
     assert ("no GPU work" in text) is (sample != "generated_gpu")
 
 
+def test_tasks_of_unknown_kind_are_not_called_no_work(
+    tmp_path: Path, ingested: Ingested
+) -> None:
+    """A device that only has tasks (MTIA) did work, whose kind the trace lacks."""
+    lane = {"ph": "X", "dur": 5, "pid": 1, "tid": 1}
+    events = [
+        lane | {"cat": "cpu_op", "name": "aten::add", "ts": 1},
+        lane | {"cat": "mtia_ccp_events", "name": "job", "ts": 3, "pid": 17, "tid": 9},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps({"traceEvents": events}))
+    text = " ".join(said(ingested(tmp_path / "a.json")).split())
+    assert "1 task of devices, but no kernels" in text
+    assert "no GPU work" not in text
+
+
 def test_json_has_every_fact(ingested: Ingested) -> None:
     """Each part equals the question of its name."""
     database = ingested(SAMPLES / "generated_gpu")

@@ -1029,14 +1029,21 @@ def find_question(name: str) -> catalog.Relation:
 
 
 def _meant_question(name: str, known: dict[str, catalog.Relation]) -> str:
-    """Suggestions: questions with a similar name, or about words in the name."""
+    """Suggestions: by everyday words, by a similar name, or by words of the text."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, list(known), n=3, cutoff=0.7)
+    from tracedb.subjects import answers_to
+
+    by_words, is_clear = answers_to(name)
+    near = by_words if is_clear else []
+    near = near or get_close_matches(name, list(known), n=3, cutoff=0.7) or by_words
     if not near:
-        words = [word for word in name.lower().split("_") if len(word) > len("of")]
+        words = {word for word in name.lower().split("_") if len(word) > len("of")}
         docs = {own: f"{own} {known[own].doc}".lower() for own in known}
-        count = {own: sum(word in doc for word in words) for own, doc in docs.items()}
+        count = {
+            own: len(words & set(re.findall("[a-z]+", doc)))
+            for own, doc in docs.items()
+        }
         near = sorted(filter(count.get, count), key=lambda own: -count[own])[:3]
     if not near:
         return "; `tracedb ask DB` lists the questions"

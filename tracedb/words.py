@@ -63,6 +63,26 @@ def shortened(name: str, width: int) -> str:
     return plain if len(plain) <= width else _cut(plain, width)
 
 
+def frame_within(frame: str, width: int) -> str:
+    """A Python frame whose path keeps as many of its last folders as fit.
+
+    >>> frame_within("replay (/workspace/python/sglang/srt/graph_runner.py:1359)", 40)
+    'replay (…/srt/graph_runner.py:1359)'
+    >>> frame_within("forward (model.py:3)", 10)
+    'forward (model.py:3)'
+    """
+    if len(frame) <= width:
+        return frame
+    name, bracket, path = frame.partition(" (")
+    folders = path.split("/")
+    for first in range(1, len(folders)):
+        rest = "/".join(folders[first:])
+        shorter = f"{name}{bracket}…/{rest}"
+        if len(shorter) <= width or first == len(folders) - 1:
+            return shorter
+    return frame
+
+
 def cut_distinct(names: list[str], width: int) -> list[str]:
     """Cut names so that different names stay different, if the width allows.
 

@@ -56,7 +56,7 @@ named AS (
 launching AS (
     SELECT DISTINCT trace_id, try_cast(args ->> '$.correlation' AS BIGINT) AS correlation
     FROM staging.slice
-    WHERE staging.gpu_op_kind(cat) <> 'other'
+    WHERE staging.gpu_op_kind(cat, args) <> 'other'
 ),
 
 repeated AS (

@@ -47,7 +47,7 @@ event AS (
             '$.bytes', '$."Collective name"', '$.original_stream'
         ] AS argument
     FROM staging.slice
-    WHERE staging.gpu_op_kind(cat) IS NOT NULL
+    WHERE staging.gpu_op_kind(cat, args) IS NOT NULL
 ),
 
 gpu AS (
@@ -55,7 +55,7 @@ gpu AS (
         event_id,
         trace_id,
         name,
-        staging.gpu_op_kind(cat) AS kind,
+        staging.gpu_op_kind(cat, args) AS kind,
         -- Lanes name them, too: `GPU 0`, `stream 7`.
         coalesce(
             try_cast(argument[1] AS BIGINT),

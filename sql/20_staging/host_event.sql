@@ -72,7 +72,7 @@ event AS (
             '$.kernel', '$."Fwd thread id"', '$."Input Strides"'
         ] AS argument
     FROM staging.slice
-    WHERE staging.is_host_category(cat)
+    WHERE staging.is_host_category(cat) AND staging.gpu_op_kind(cat, args) IS NULL
 )
 
 SELECT

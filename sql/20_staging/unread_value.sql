@@ -125,7 +125,7 @@ INNER JOIN raw.trace USING (trace_id)
 WHERE
     header ->> '$.source.tool' IS NULL
     AND NOT staging.is_host_category(cat)
-    AND staging.gpu_op_kind(cat) IS NULL
+    AND staging.gpu_op_kind(cat, NULL) IS NULL
     -- What the profiler has in other events as well, or what is read by its name.
     AND NOT regexp_full_match(
         cat,

@@ -22,6 +22,9 @@ CREATE VIEW question.kernel_coverage (
     roofline_share,
     -- [1] Share calibrated by other work of the trace, or of other databases.
     calibrated_share,
+    -- [1] Share predicted for a shape, type or GPU that is partly assumed, because it was
+    -- not recorded, or is outside of what the model was trained on.
+    assumed_share,
     -- [1] Share that is not predicted.
     uncovered_share
 ) AS
@@ -33,6 +36,7 @@ work AS (
         coalesce(family, 'unknown') AS family,
         coalesce(basis, 'none') AS basis,
         coalesce(is_calibrated, false) AS is_calibrated,
+        coalesce(NOT in_range, false) AS is_assumed,
         end_ns - start_ns AS measured_ns
     FROM staging.gpu_op AS gpu_op
     LEFT JOIN prediction.kernel_time USING (gpu_op_id)
@@ -50,6 +54,7 @@ SELECT
     coalesce(sum(measured_ns) FILTER (basis = 'model') / nullif(time_ns, 0), 0),
     coalesce(sum(measured_ns) FILTER (basis = 'roofline') / nullif(time_ns, 0), 0),
     coalesce(sum(measured_ns) FILTER (is_calibrated) / nullif(time_ns, 0), 0),
+    coalesce(sum(measured_ns) FILTER (is_assumed) / nullif(time_ns, 0), 0),
     coalesce(sum(measured_ns) FILTER (basis = 'none') / nullif(time_ns, 0), 0)
 FROM work
 INNER JOIN staging.trace AS trace USING (trace_id)

@@ -35,6 +35,9 @@ CREATE VIEW question.recording (
     range_count,
     -- Kernels, copies and memsets.
     gpu_op_count,
+    -- Other tasks of devices, whose kind the profiler does not tell (MTIA); no figure of
+    -- busy and idle time includes them.
+    other_task_count,
     -- Collectives, on a GPU, on the CPU or in a log.
     collective_count,
     -- Whether ops have the shapes of their arguments (`record_shapes=True`).
@@ -95,9 +98,9 @@ ranges AS (
 ran AS (
     SELECT
         trace_id,
-        count(*) AS gpu_op_count
+        count(*) FILTER (kind <> 'other') AS gpu_op_count,
+        count(*) FILTER (kind = 'other') AS other_task_count
     FROM staging.gpu_op
-    WHERE kind <> 'other'
     GROUP BY trace_id
 ),
 
@@ -128,6 +131,7 @@ SELECT
     coalesce(op_count, 0),
     coalesce(range_count, 0),
     coalesce(gpu_op_count, 0),
+    coalesce(other_task_count, 0),
     coalesce(collective_count, 0),
     has_shapes,
     has_stack,

@@ -50,6 +50,11 @@ _LOOKS = {
     b"PK\x03\x04": "is a zip archive; unpack it first",
     b"SQLite format 3\0": "is an SQLite database without tables of Nsight Systems or "
     "rocprofv3",
+    b"version https://git-lfs": "is a pointer of Git LFS; run `git lfs pull` first",
+    b"{\0": "is UTF-16 text; convert it to UTF-8 first",
+    b"\0[": "is UTF-16 text; convert it to UTF-8 first",
+    b"\0{": "is UTF-16 text; convert it to UTF-8 first",
+    b"\xff\xfe\0\0": "is UTF-32 text; convert it to UTF-8 first",
     b"\xff\xfe": "is UTF-16 text; convert it to UTF-8 first",
     b"\xfe\xff": "is UTF-16 text; convert it to UTF-8 first",
 }

@@ -14,7 +14,7 @@ from tracedb.summary.words import (
     marks_in_words,
     stuck,
 )
-from tracedb.words import counted, duration, share, shortened
+from tracedb.words import counted, duration, frame_within, share, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -29,6 +29,7 @@ _MEMORY = ":memory:"
 _LEVERS = 3
 _SMALLEST_LEVER = 0.01
 _NAME = 46
+_FRAME = 66
 _WORKED = "SELECT DISTINCT run_id FROM staging.gpu_op WHERE kind <> 'other'"
 _RAN = "SELECT DISTINCT run_id FROM staging.op"
 _OPERATES = "SELECT 1 FROM staging.operation LIMIT 1"
@@ -279,9 +280,14 @@ def _who(traces: list[Row]) -> str:
 def _gpus(traces: list[Row]) -> str:
     count = sum(row["device_count"] for row in traces)
     if not count:
-        return "no GPU work"
+        return "no GPU kernels" if _other_tasks(traces) else "no GPU work"
     names = sorted({row["gpu"] for row in traces if row["gpu"]})
     return f"{count} x {', '.join(names) or 'GPU of unknown model'}"
+
+
+def _other_tasks(traces: list[Row]) -> int:
+    """Tasks of devices whose kind the profiler does not tell."""
+    return sum(row["other_task_count"] for row in traces)
 
 
 def _numbered(traces: list[Row]) -> str:
@@ -352,6 +358,12 @@ def _device_lines(rows: dict[str, list[Row]]) -> Iterator[Statement]:
     devices = rows["device_time"]
     if not devices:
         text = "no GPU work in this run: no kernels and no copies were recorded"
+        others = _other_tasks(rows["recording"])
+        if others:
+            text = (
+                f"{counted(others, 'task')} of devices, but no kernels and no copies, "
+                "so busy and idle time are unknown; staging.gpu_op has the tasks"
+            )
         yield from _figure("GPU", [text])
         return
     count = len({(row["trace_id"], row["device"]) for row in devices})
@@ -421,14 +433,15 @@ def _place(row: Row, rows: dict[str, list[Row]]) -> str:
         )
     part = row["place_ns"] / row["time_ns"] if row["time_ns"] else 0
     is_frame = row["place"] == row["frame"]
-    name = row["place"] if is_frame else shortened(_plain(row["place"]), _NAME)
+    frame = row["frame"] and frame_within(row["frame"], _FRAME)
+    name = frame if is_frame else shortened(_plain(row["place"]), _NAME)
     where = [f" The largest part ({share(part)} of it) is in {name}"]
     if row["op"] and row["op"] != row["place"]:
         where.append(f"of {shortened(_plain(row['op']), _NAME)}")
     if row["module"] and row["module"] != row["place"]:
         where.append(f"for {shortened(row['module'], _NAME)}")
     if row["frame"] and row["frame"] != row["place"]:
-        where.append(f"called from {row['frame']}")
+        where.append(f"called from {frame}")
     if row["step"] is not None and len(rows["recording"]) > 1:
         where.append(
             f"for example in step {row['step']} of {_rank(row)}"

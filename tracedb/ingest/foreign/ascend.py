@@ -9,7 +9,6 @@ task queue, which is usual, ops enqueue their calls, and another thread makes th
 
 from __future__ import annotations
 
-import mmap
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tracedb.errors import ForeignFileError, IngestError
+from tracedb.ingest.decompress import Text
 from tracedb.ingest.foreign.event import (
     Event,
     ForeignTrace,
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 __all__ = ["read", "recognises"]
 
+_ENDINGS = (".json", ".json.gz")
+_OPENINGS = (b"[", b"\x1f\x8b")
 _MARK = b'"Ascend Hardware"'
+_TIME_AS_TEXT = re.compile(rb'"ts"\s*:\s*"')
 _HARDWARE, _CANN, _PYTHON = "Ascend Hardware", "CANN", "Python"
 _COMMUNICATION = ("Communication", "HCCL", "Hccl")
 _DERIVED = ("Overlap Analysis",)
@@ -63,17 +66,34 @@ _RANK = re.compile(r"profiler_info_(\d+)\.json")
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it is such a list, with a lane of the device; see `ForeignReader`."""
-    if not head.lstrip().startswith(b"[") or path.suffix != ".json":
+    """Whether it is such a list, with a lane of the device; see `ForeignReader`.
+
+    Lanes may be named anywhere. The whole text is searched only if its times are text:
+    other tools' lists have numbers.
+    """
+    if not path.name.endswith(_ENDINGS) or not head.lstrip().startswith(_OPENINGS):
         return False
     try:
-        with (
-            path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
-        ):
-            return text.find(_MARK) >= 0
-    except (OSError, ValueError):
+        with path.open("rb") as file:
+            return _has_lane(Text(str(path), file).blocks())
+    except (OSError, IngestError):
         return False
+
+
+def _has_lane(blocks: Iterator[bytes]) -> bool:
+    begun = next(blocks, b"")
+    if not begun.lstrip().startswith(b"["):
+        return False
+    if _MARK in begun:
+        return True
+    if not _TIME_AS_TEXT.search(begun):
+        return False
+    rest = begun[-len(_MARK) :]
+    for block in blocks:
+        if _MARK in rest + block:
+            return True
+        rest = block[-len(_MARK) :]
+    return False
 
 
 def read(path: Path) -> ForeignTrace:
@@ -94,7 +114,11 @@ def read(path: Path) -> ForeignTrace:
 
 def _decoded(path: Path, issues: Counter[str]) -> list[Row]:
     """The events; a list that was not closed, as of an interrupted export, is."""
-    text = path.read_bytes()
+    with path.open("rb") as file:
+        source = Text(str(path), file)
+        text = b"".join(source.blocks())
+    if source.damage:
+        issues[f"cut off: {source.damage}"] += 1
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):

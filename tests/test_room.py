@@ -36,10 +36,33 @@ TIMES, COUNTS = torch.full((4,), 64), torch.full((4,), 10)
         lambda h: functional.ctc_loss(
             h.view(64, 4, 16).log_softmax(2), LABELS, TIMES, COUNTS
         ),
+        lambda h: functional.interpolate(h.view(4, 16, 64), scale_factor=2),
+        lambda h: functional.bilinear(h, h, torch.ones(4, 8, 8)),
+        lambda h: functional.scaled_dot_product_attention(h, h, h),
+        lambda h: functional.embedding_bag(
+            torch.ones(8, 16, dtype=torch.int64), h.view(64, 64)
+        ),
+        lambda h: functional.soft_margin_loss(h, torch.ones(SHAPE)),
+        lambda h: functional.binary_cross_entropy(h.sigmoid(), torch.ones(SHAPE)),
+        lambda h: functional.binary_cross_entropy_with_logits(h, torch.ones(SHAPE)),
+        lambda h: functional.binary_cross_entropy_with_logits(
+            h, torch.ones(SHAPE), reduction="none"
+        ),
+        lambda h: functional.binary_cross_entropy_with_logits(
+            h, torch.ones(SHAPE), torch.ones(8), pos_weight=torch.ones(8)
+        ),
+        lambda h: h.logsumexp(1).relu(),
+        lambda h: h.kthvalue(3, 1)[0],
+        lambda h: h.amax(1),
+        lambda h: torch.linalg.svdvals(h.view(64, 64)),
+        lambda h: h * torch.ones(SHAPE, dtype=torch.int64),
+        lambda h: (h.bfloat16() * torch.ones(SHAPE)).relu(),
     ],
     ids=[
         *("mse", "sum", "none", "smooth", "norm", "bilinear", "nearest", "unfold"),
-        "ctc",
+        *("ctc", "linear", "weighted", "attention", "bags", "margin", "entropy"),
+        *("logits", "logits, none", "positive weights", "logsumexp", "kth", "amax"),
+        *("singular values", "integers", "mixed"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Using a target size")

@@ -47,6 +47,13 @@ _FILLING: dict[Any, Callable[..., object]] = {
 """Ops that fill a copy, and those that fill the tensor itself."""
 
 
+_LOSS = "BinaryCrossEntropyWithLogitsBackward"
+_CHAINED: dict[Any, Callable[..., object]] = {
+    _aten.sub.Tensor: _aten.sub_.Tensor,
+    _aten.mul.Tensor: _aten.mul_.Tensor,
+}
+"""Ops of that gradient, each of which overwrites the result of the one before."""
+_CHAIN_BEGINS = ("aten::add", "aten::sigmoid")
 _ADD = _aten.add.Tensor
 _ALONE, _OWNERS = 4, 2
 """References to a gradient that only the engine holds, while it calls Python, and to
@@ -64,26 +71,47 @@ def parts(
         zeros = recorder.holding(tensors[0])
         is_new = zeros.begin == recorder.ledger.now and zeros.made_by in _ZEROS
         return found if is_new and _is_formula() else None
+    if func in _CHAINED:
+        return _CHAINED[func] if _is_chained(tensors, recorder) else None
     return _aten.add_.Tensor if func is _ADD and _is_sum(tensors) else None
 
 
 def _is_sum(tensors: list[torch.Tensor]) -> bool:
     """Whether the engine adds to a gradient that it alone holds."""
-    if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 (as ModTracker)
+    node = _node()
+    if node is None or not _is_overwritten(tensors):
         return False
+    return not node.name().startswith(_ADDING) and _is_formula()
+
+
+def _is_chained(tensors: list[torch.Tensor], recorder: Recorder) -> bool:
+    """Whether a loss's gradient overwrites what it has computed so far."""
+    node = _node()
+    if node is None or not node.name().startswith(_LOSS) or torch.is_grad_enabled():
+        return False
+    held = recorder.holding(tensors[0])
+    is_own = held.phase == recorder.now.pass_ and held.made_by in _CHAIN_BEGINS
+    return is_own and _is_formula()
+
+
+def _node() -> Any:  # noqa: ANN401 (nodes have no public type)
+    """The function whose gradient is computed, if one is."""
+    if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 (as ModTracker)
+        return None
+    return torch._C._current_autograd_node()  # noqa: SLF001 (it has no public name)
+
+
+def _is_overwritten(tensors: list[torch.Tensor]) -> bool:
+    """Whether the first of two tensors of a shape is held by their op alone."""
     held: Any = tensors[0]
     if len(tensors) < 2 or held.shape != tensors[1].shape or torch.is_grad_enabled():  # noqa: PLR2004 (both terms)
         return False
     storage = held.untyped_storage()._cdata  # noqa: SLF001 (they have no public names)
-    is_alone = (
+    return (
         held._use_count() <= _ALONE  # noqa: SLF001
         and torch._C._storage_Use_Count(storage) <= _OWNERS  # noqa: SLF001
         and torch._debug_has_internal_overlap(held) == 0  # noqa: SLF001
     )
-    node: Any = torch._C._current_autograd_node()  # noqa: SLF001
-    if not is_alone or node is None or node.name().startswith(_ADDING):
-        return False
-    return _is_formula()
 
 
 def _is_formula() -> bool:

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from tracedb.from_code import (
+    casting,
     collectives,
     composed,
     fake_cuda,
@@ -535,7 +536,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         called = None if self.has_gpu else workspace.call(func, args)
         if called is not None:
             self.measured[number] = called
-        beside = roomy.grow(func, args, kwargs, result)
+        is_on_cpu = not (self.has_gpu and is_on_gpu)
+        beside = roomy.grow(func, args, kwargs, result, is_on_cpu=is_on_cpu)
+        if is_on_cpu:
+            beside += casting.beside(func, args, result)
         if beside:
             held = workspace_of(schema.name, beside, number, is_on_gpu=is_on_gpu)
             self.ledger.held.append(held)

@@ -39,10 +39,22 @@ _BATCHED: dict[Any, int] = {
     _ATEN.upsample_bilinear2d.default: 1,
     _ATEN.upsample_bicubic2d.default: 1,
     _ATEN.upsample_nearest2d.default: 1,
+    _ATEN.upsample_linear1d.default: 1,
+    _ATEN.upsample_nearest1d.default: 1,
+    _ATEN.upsample_trilinear3d.default: 1,
+    _ATEN.upsample_nearest3d.default: 1,
+    _ATEN.kthvalue.default: 1,
     _ATEN.im2col.default: 1,
     _ATEN.col2im.default: 1,
     _ATEN._ctc_loss_backward.default: 0,  # noqa: SLF001 (as PyTorch names it)
     _ATEN._ctc_loss_backward.Tensor: 0,  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._scaled_dot_product_flash_attention_for_cpu.default: 3,  # noqa: SLF001
+    _ATEN._scaled_dot_product_flash_attention_for_cpu_backward.default: 6,  # noqa: SLF001
+    _ATEN._trilinear.default: 0,  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._linalg_eigh.default: 0,  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._linalg_svd.default: 0,  # noqa: SLF001 (as PyTorch names it)
+    _ATEN.linalg_eig.default: 0,
+    _ATEN.linalg_matrix_exp.default: 0,
     _RECURRENT: 0,
     _ATEN.mkldnn_rnn_layer_backward.default: 0,
 }

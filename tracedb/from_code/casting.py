@@ -1,0 +1,74 @@
+"""Copies of inputs in another dtype, which ops of a CPU make before they compute.
+
+On a CPU, an elementwise op converts each input to the dtype in which it computes
+(`TensorIterator.cpp`), and so do reductions (`ReduceOps.cpp`): a mask of booleans is
+copied as floats where it multiplies some, as integers where it is counted. An op in
+place converts its result back, too. Kernels of a GPU convert while they load.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ATEN: Any = torch.ops.aten
+_REDUCTIONS = frozenset(
+    (
+        *(_ATEN.sum, _ATEN.prod, _ATEN.mean, _ATEN.cumsum, _ATEN.cumprod),
+        _ATEN.linalg_vector_norm,
+    )
+)
+_TESTS = frozenset((_ATEN.any, _ATEN.all))
+_MASK_AT = {_ATEN.where: 0, _ATEN.masked_fill: 1, _ATEN.masked_fill_: 1}
+"""Where the arguments have a mask, which is not converted."""
+_HALF = (torch.float16, torch.bfloat16)
+"""Their mean is summed up as float32."""
+_TESTED = (torch.bool, torch.uint8)
+
+
+def beside(func: Any, args: Sequence[Any], result: object) -> int:  # noqa: ANN401 (an overload)
+    """[B] What the op of a CPU converts its inputs and its result to."""
+    if not isinstance(result, torch.Tensor) or func.is_view:
+        return 0
+    op = func.overloadpacket
+    if op in _TESTS:
+        return 0 if args[0].dtype in _TESTED else int(args[0].numel())
+    if op in _REDUCTIONS:
+        is_half_mean = op is _ATEN.mean and result.dtype in _HALF
+        return _converted(args[:1], torch.float32 if is_half_mean else result.dtype)
+    is_elementwise = torch.Tag.pointwise in func.tags
+    return _elementwise(func, args, result) if is_elementwise else 0
+
+
+def _elementwise(func: Any, args: Sequence[Any], result: torch.Tensor) -> int:  # noqa: ANN401
+    mask = _MASK_AT.get(func.overloadpacket)
+    values = [one for place, one in enumerate(args) if place != mask]
+    given = [one for one in values if isinstance(one, torch.Tensor)]
+    if any(one.is_complex() for one in given):
+        return 0
+    is_truth = result.dtype is torch.bool
+    is_in_place = func._schema.is_mutable  # noqa: SLF001 (it has no public name)
+    if mask is not None or not (is_in_place or is_truth):
+        return _converted(given, result.dtype)
+    numbers = [one for one in values if isinstance(one, (bool, int, float))]
+    # Truth is written as it is.
+    made = [] if is_truth else [result]
+    return _converted([*given, *made], _promoted([*given, *numbers]))
+
+
+def _promoted(values: Sequence[Any]) -> torch.dtype:
+    """The dtype in which an op of tensors and numbers computes."""
+    pairs = [torch.result_type(*pair) for pair in pairwise(values)]
+    found: torch.dtype = reduce(torch.promote_types, pairs or [values[0].dtype])
+    return found
+
+
+def _converted(tensors: Sequence[torch.Tensor], dtype: torch.dtype) -> int:
+    size = sum(one.numel() for one in tensors if one.dtype != dtype)
+    return size * dtype.itemsize

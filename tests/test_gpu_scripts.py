@@ -198,6 +198,21 @@ def test_a_process_that_ends_early_is_restarted(
     assert called == ["time"] * 3 + ["trace"] * 3
 
 
+def test_timing_leaves_time_for_traces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first phase has half of the minutes; the second has all that are left."""
+    given: list[float] = []
+
+    def child(_: object, __: str, minutes: float) -> int:
+        given.append(minutes)
+        return int(record.TIME_OVER)
+
+    monkeypatch.setattr(record, "child", child)
+    record.main([str(tmp_path), "--device", "cpu", "--minutes", "8"])
+    assert given == pytest.approx([4, 8], rel=0.01)
+
+
 @pytest.mark.parametrize("small", [False, True])
 def test_pairs_name_recordings_that_are_made(tmp_path: Path, *, small: bool) -> None:
     """Both sides of every pair are among the recordings, and its edits are valid."""

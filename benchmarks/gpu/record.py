@@ -89,11 +89,13 @@ def write_pairs(path: Path, *, small: bool) -> None:
 def supervise(asked: argparse.Namespace) -> int:
     """Time all in a process that never profiles, then record in another.
 
-    A process that ends early is restarted, unless it made no progress.
+    Each has half of the time, so that there are traces even if it does not suffice. A
+    process that ends early is restarted, unless it made no progress.
     """
-    until_s = monotonic() + 60 * asked.minutes
+    end_s = monotonic() + 60 * asked.minutes
     ended = []
-    for phase in PHASES:
+    for left, phase in zip(range(len(PHASES), 0, -1), PHASES, strict=True):
+        until_s = monotonic() + (end_s - monotonic()) / left
         before: dict[str, str] | None = None
         while before != (now := state(asked.folder)):
             before = now

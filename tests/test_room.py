@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from allocator import estimated, real_peak, step_of
 from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
 
 from tracedb.from_code.fake_run import FakeRun
+from tracedb.from_code.program import tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,12 +60,20 @@ TIMES, COUNTS = torch.full((4,), 64), torch.full((4,), 10)
         lambda h: torch.linalg.svdvals(h.view(64, 64)),
         lambda h: h * torch.ones(SHAPE, dtype=torch.int64),
         lambda h: (h.bfloat16() * torch.ones(SHAPE)).relu(),
+        torch.prod,
+        lambda h: h.transpose(1, 2).prod(),
+        lambda h: h.prod(2),
+        lambda h: h.prod(-1, keepdim=True),
+        lambda h: h.cumprod(1),
+        lambda h: h.transpose(1, 3).cumprod(-1),
+        lambda h: h.cumprod(1).prod(1) + h.prod(1),
     ],
     ids=[
         *("mse", "sum", "none", "smooth", "norm", "bilinear", "nearest", "unfold"),
         *("ctc", "linear", "weighted", "attention", "bags", "margin", "entropy"),
         *("logits", "logits, none", "positive weights", "logsumexp", "kth", "amax"),
-        *("singular values", "integers", "mixed"),
+        *("singular values", "integers", "mixed", "prod", "transposed"),
+        *("prod of rows", "kept", "cumprod", "cumprod transposed", "products"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Using a target size")
@@ -76,6 +87,29 @@ def test_the_peak_is_that_of_the_allocator(
 
     peak = estimated(make).memory.peak_bytes
     assert peak == pytest.approx(real_peak(make, tmp_path), rel=0.005)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda h: h.prod(), lambda h: h.prod(2), lambda h: h.cumprod(1)],
+    ids=["all", "rows", "cumulative"],
+)
+def test_gradients_of_products_are_the_ops_of_a_real_step(
+    function: Callable[[Tensor], Tensor],
+) -> None:
+    """No op of the way for zeros is left, and the answer says that there are none."""
+    run = step_of(function, *SHAPE)
+    run()
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        run()
+    names = ("cat", "cumprod", "cumsum", "flip", "div", "eq", "any", "mul", "where")
+    real = Counter(event.name for event in profiler.events() or ())
+    step = estimated(lambda: step_of(function, *SHAPE))
+    told = Counter(node.name for node in tree(step.events, step.ops).walk())
+    assert {n: told[f"aten::{n}"] for n in names} == {
+        n: real[f"aten::{n}"] for n in names
+    }
+    assert any("no element of a product" in line for line in step.assumed)
 
 
 def test_a_loss_keeps_room_for_all_elements_on_a_gpu() -> None:

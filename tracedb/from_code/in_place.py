@@ -94,6 +94,12 @@ def _is_chained(tensors: list[torch.Tensor], recorder: Recorder) -> bool:
     return is_own and _is_formula()
 
 
+def formula() -> str:
+    """The function that is being differentiated; "" if its gradient will be, too."""
+    node = None if torch.is_grad_enabled() else _node()
+    return node.name() if node is not None and _is_formula() else ""
+
+
 def _node() -> Any:  # noqa: ANN401 (nodes have no public type)
     """The function whose gradient is computed, if one is."""
     if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 (as ModTracker)

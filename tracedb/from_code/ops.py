@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 MARK = "tracedb dispatched "
 """Prefix of profiler ranges that hold the number of a dispatched op."""
+HIDDEN = "tracedb hidden"
+"""The range that marks an op that only fake tensors need."""
 MODULE = "nn.Module: "
 """Prefix of module ranges, as in traces recorded with the Python stack."""
 SYNCHRONIZE = "tracedb synchronize"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracedb.from_code.ops import MARK, MODULE, SYNCHRONIZE
+from tracedb.from_code.ops import HIDDEN, MARK, MODULE, SYNCHRONIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,6 +106,10 @@ def tree(events: list[dict[str, Any]], ops: Mapping[int, Dispatched]) -> Node:
             continue
         if name.startswith(MARK):
             _attach(around, ops.get(int(name.removeprefix(MARK))))
+            continue
+        if name == HIDDEN:
+            opened[-2][1].children.remove(around)
+            opened[-1] = opened[-1][0], opened[-2][1]
             continue
         if around.kind == "op" and event["cat"] == "user_annotation":
             # A range within an op belongs to the op.

@@ -30,8 +30,9 @@ from tracedb.from_code.checks import Checks, known_value
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.cpu import workspace
 from tracedb.from_code.draws import Draws, know
+from tracedb.from_code.formulas import Formulas
 from tracedb.from_code.memory import CALLER, Holding, Ledger, workspace_of
-from tracedb.from_code.ops import MARK, Argument, Dispatched, Ordering, Shape
+from tracedb.from_code.ops import HIDDEN, MARK, Argument, Dispatched, Ordering, Shape
 from tracedb.from_code.selecting import Selecting
 from tracedb.from_code.sparse import Sparse, dense_parts
 from tracedb.from_code.spread import Spread
@@ -174,6 +175,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.spread = Spread()
         self.draws = Draws(self.assumptions)
         self.selecting = Selecting(self)
+        self.formulas = Formulas(self)
         self.sparse = Sparse(self)
         self.has_gpu = has_gpu
         self.is_running = False
@@ -239,6 +241,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         found = in_place.parts(func, tensors, self) or self.selecting.parts(func, args)
         if found is not None:
             return self.recorded(found)
+        usual = self.formulas.parts(func, args)
+        if usual is not None:
+            return usual
         return self.sparse.parts(func, args, tensors)
 
     def recorded(self, apart: Callable[..., object]) -> Callable[..., object]:
@@ -457,6 +462,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Within the block, tensors are what they are, and the profiler is blind."""
         with self._running(), _unrecorded():
             yield
+
+    def leave_out(self) -> None:
+        """Leave out the op that is being executed; those that it calls stay."""
+        with _RecordFunctionFast(HIDDEN):
+            pass
 
     def _bags(self, args: tuple[Any, ...], result: Any) -> object:  # noqa: ANN401
         """The results of an embedding bag: on a GPU also the bag of each index."""

@@ -163,3 +163,33 @@ def test_a_worker_starts_when_it_is_woken(tmp_path: Path) -> None:
     # The two take turns: all time of one is time of the step.
     total = sum(gain(steps, change) for change in removed)
     assert 0.98 * whole < total <= whole
+
+
+LASTING = """
+    SELECT scenario, sum(predicted_ns)::BIGINT
+    FROM prediction.host_time
+    INNER JOIN prediction.variant USING (variant_id)
+    INNER JOIN overhead.timeline USING (thread_id, position)
+    INNER JOIN staging.op AS op USING (op_id)
+    WHERE name = 'long'
+    GROUP BY scenario
+"""
+
+
+def test_an_op_that_steps_divide_changes_once(tmp_path: Path) -> None:
+    """Its time is set, and added to, as a whole; each part has its share."""
+    steps = tuple(step(n, Op(f"op {n}", (Gap(70_000),))) for n in range(4))
+    beside = Gap(40_000), Op("long", (Gap(170_001),)), Op("short", (Gap(9_000),))
+    (trace,) = execute(
+        Program((Rank((Thread("main", steps), Thread("other", beside))),))
+    )
+    scenarios = [
+        Edit(scenario="added", target="host", op="long", add_ns=1_000),
+        Edit(scenario="set", target="host", op="long", action="set", set_ns=7_001),
+    ]
+    with tracedb.open() as database:
+        database.ingest([trace.write(tmp_path / "rank0.json")])
+        with database.simulate(["replay"], scenarios) as simulated:
+            lasting = dict(rows(simulated, LASTING))
+    assert lasting["baseline"] == 170_001
+    assert (lasting["added"], lasting["set"]) == (171_001, 7_001)

@@ -29,7 +29,7 @@ edited AS (
     -- several edits are assumed to be disjoint.
     SELECT
         span.scenario,
-        thread_id,
+        span.thread_id,
         span.position,
         action = 'remove' AND chosen_ns = span_ns AS is_removed,
         CASE WHEN chosen_ns = span_ns THEN factor ELSE 1 END AS factor,
@@ -37,18 +37,26 @@ edited AS (
             WHEN chosen_ns = span_ns THEN 0
             ELSE chosen_ns / span_ns * (CASE action WHEN 'remove' THEN 0 ELSE factor END - 1)
         END AS part,
-        add_ns,
+        -- An op or call that a step divides takes an addition once.
+        round(add_ns * coalesce(to_share, 1)) - round(add_ns * coalesce(from_share, 0))
+        AS add_ns,
         0 AS cost_ns,
-        coalesce(edit.set_ns, time.set_ns) AS set_ns
+        coalesce(
+            round(edit.set_ns * coalesce(to_share, 1))
+            - round(edit.set_ns * coalesce(from_share, 0)),
+            time.set_ns
+        ) AS set_ns
     FROM prediction.edited_span AS span
     INNER JOIN prediction.scenario_edit AS edit
         ON span.scenario = edit.scenario AND span.edit = edit.position
+    LEFT JOIN overhead.divided_span AS divided
+        ON span.thread_id = divided.thread_id AND span.position = divided.position
     LEFT JOIN prediction.set_time AS time
         ON
             span.scenario = time.scenario
             AND span.edit = time.edit
             AND time.kind = 'host'
-            AND thread_id = target_id
+            AND span.thread_id = target_id
             AND span.position = time.position
     UNION ALL
     SELECT scenario, thread_id, position, false, 1, growth, 0, 0, NULL
@@ -94,7 +102,7 @@ SELECT
     position,
     bool_or(is_removed),
     count(set_ns),
-    any_value(set_ns),
+    any_value(set_ns)::BIGINT,
     product(factor) * greatest(1 + sum(part), 0) AS all_factors,
     (sum(add_ns) + sum(cost_ns) * all_factors)::BIGINT
 FROM edited

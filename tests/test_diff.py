@@ -141,6 +141,26 @@ def test_kernels_are_matched_by_module_op_shape_and_order(
     }
 
 
+@pytest.mark.parametrize(("shift", "is_significant"), [(10, False), (60, True)])
+def test_work_may_differ_as_starts_do(
+    tmp_path: Path, *, shift: int, is_significant: bool
+) -> None:
+    """A kernel whose times vary by 12 us may take 10 us longer in another start."""
+    op = ("A_0", "aten::mm", MM, [("gemm", 200)])
+    for name, more in (("a", 0), ("b", shift)):
+        whole = trace([op], jitter=0)
+        kernels = [e for e in whole["traceEvents"] if e.get("cat") == "kernel"]
+        for step, kernel in enumerate(kernels):
+            kernel["dur"] = 100 + 12 * step / len(kernels) + more
+        (tmp_path / f"{name}.json").write_text(json.dumps(whole))
+    with tracedb.open() as database:
+        database.ingest(sorted(tmp_path.glob("*.json")))
+        work = database.diff(run=(1, 2))["work"]
+        (row,) = work.filter(work["device"] == "gpu").iter_rows(named=True)
+        assert row["p_value"] < 0.05
+        assert row["is_significant"] is is_significant
+
+
 def test_the_path_explains_the_change(pair: tracedb.Database) -> None:
     """The period is 60 us longer; kinds and places sum to that within rounding."""
     found = pair.diff()

@@ -40,7 +40,8 @@ SELECT
     -- too few steps, and for what is added or removed.
     p_value,
     -- Whether it is significant, given the number of rows: at most 5 % of the rows marked
-    -- so are wrong (Benjamini and Hochberg).
+    -- so are wrong (Benjamini and Hochberg), and the medians differ by more than those of
+    -- two starts may (`question.start_chance_ns`).
     is_significant
 FROM (
     WITH
@@ -94,6 +95,8 @@ FROM (
             round(list_avg(a_times))::BIGINT AS a_ns,
             round(list_avg(b_times))::BIGINT AS b_ns,
             b_ns - a_ns AS change_ns,
+            abs(list_median(b_times) - list_median(a_times))
+            > question.start_chance_ns(a_times, b_times) AS exceeds_chance,
             CASE
                 WHEN a_name IS NOT NULL AND b_name IS NOT NULL
                     THEN question.rank_test_p(a_times, b_times)
@@ -121,7 +124,10 @@ FROM (
         END AS outcome,
         CASE
             WHEN p_value IS NOT NULL
-                THEN coalesce(p_value <= max(p_value) FILTER (is_rare) OVER (), false)
+                THEN coalesce(
+                    p_value <= max(p_value) FILTER (is_rare) OVER () AND exceeds_chance,
+                    false
+                )
         END AS is_significant
     FROM ordered
 )

@@ -286,6 +286,18 @@ def test_messages_that_nobody_receives_are_refused(tmp_path: Path) -> None:
     )
 
 
+def test_a_batch_is_one_by_any_name(tmp_path: Path) -> None:
+    """Two ranks that send to each other in a batch do not wait for each other."""
+    calls = """ends = distributed.isend, distributed.irecv
+    {name}([distributed.P2POp(end, given, 1 - rank) for end in ends])"""
+    names = ("distributed", "distributed.distributed_c10d")
+    steps = [
+        tracedb.estimate(script(tmp_path, SENT.format(calls=text)), gpu="H100", ranks=2)
+        for text in (calls.format(name=f"{name}.batch_isend_irecv") for name in names)
+    ]
+    assert steps[0].step_ns == steps[1].step_ns
+
+
 def test_cuda_graphs_are_refused(tmp_path: Path) -> None:
     """A graph does not say which of its kernels wait for other ranks."""
     told = refused(tmp_path, "distributed.isend(given, 1)", cuda_graph=True)

@@ -32,6 +32,7 @@ from tracedb.from_code.recorder import tensors_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from types import FrameType
 
     from tracedb.from_code.job import Job
     from tracedb.from_code.mailbox import Mailbox
@@ -52,8 +53,7 @@ class FakeRanks:
         self.is_begun = False
         self._averaging = Averaging(self._for_models)
         self.is_averaging = False
-        self.batch: int | None = None
-        self.batch_count = 0
+        self._batches = 0
 
     @contextmanager
     def present(self) -> Iterator[None]:
@@ -72,12 +72,14 @@ class FakeRanks:
                 "broadcast_object_list": _nothing,
                 "send_object_list": self._send_objects,
                 "recv_object_list": self._receive_objects,
-                "batch_isend_irecv": self._batch,
                 "all_gather_object": _gather_object,
                 "destroy_process_group": _nothing,
                 "monitored_barrier": _nothing,
             }
             stack.enter_context(changed(distributed, objects))
+            # Each batch calls it, by whatever name the code has imported batches.
+            checking = {"_check_p2p_op_list": self._begin_batch}
+            stack.enter_context(changed(distributed_c10d, checking))
             stack.enter_context(in_later_steps(self.recorder))
             stack.enter_context(real_meshes())
             stack.enter_context(real_votes())
@@ -155,15 +157,17 @@ class FakeRanks:
             _begun.remove(self)
             self.is_begun = False
 
-    def _batch(self, calls: list[Any]) -> list[distributed.Work]:
-        """Record the sends and receives of a batch, which run together."""
-        self.batch_count += 1
-        self.batch = self.batch_count
-        try:
-            works: list[distributed.Work] = _batched(calls)
-        finally:
-            self.batch = None
-        return works
+    def _begin_batch(self, calls: list[Any]) -> None:
+        _check_batch(calls)
+        self._batches += 1
+
+    @property
+    def batch(self) -> int | None:
+        """The batch of sends and receives that is being called: they run together."""
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 (without files)
+        while frame is not None and frame.f_code is not _BATCH:
+            frame = frame.f_back
+        return None if frame is None else self._batches
 
     def _send_objects(
         self,
@@ -204,7 +208,8 @@ class FakeRanks:
 
 
 _initialize = distributed.init_process_group
-_batched: Any = _C10D.batch_isend_irecv
+_BATCH: Any = _C10D.batch_isend_irecv.__code__
+_check_batch: Any = distributed_c10d._check_p2p_op_list  # noqa: SLF001
 _begun: list[FakeRanks] = []
 """Those whose process group is open; the last one is in use."""
 

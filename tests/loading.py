@@ -276,15 +276,19 @@ def counted(found: Iterable[Answer]) -> Counter[str]:
     return Counter(one.kind for one in found if one.change != "nothing")
 
 
-def main(count: int) -> None:
+def show(found: list[Answer]) -> None:
     """Count the answers about some jobs, and show the largest errors."""
-    with TemporaryDirectory() as folder:
-        found = list(answers([*map(loading_job, range(count))], Path(folder)))
     for kind, number in sorted(counted(found).items()):
         of_kind = [one for one in found if one.kind == kind]
         worst = max(of_kind, key=lambda one: abs(one.error))
         where = f"job {worst.job}, {worst.change}"
         sys.stdout.write(f"{kind}: {number}, at most {worst.error:.1%} ({where})\n")
+
+
+def main(count: int) -> None:
+    """Show the answers about some jobs."""
+    with TemporaryDirectory() as folder:
+        show(list(answers([*map(loading_job, range(count))], Path(folder))))
 
 
 if __name__ == "__main__":

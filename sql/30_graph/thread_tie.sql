@@ -1,6 +1,7 @@
 -- Which threads continue because another one has stopped, judged by all their handovers in
 -- both directions, whatever the threads and their ops are called. For unrelated threads,
--- handovers are as often late as soon; such threads are tied once in 10,000 pairs. Less
+-- handovers are as often late as soon, and not equally late; such threads are tied once in
+-- 10,000 pairs. Less
 -- evidence is enough if forward ops of one are linked to backward ops of the other, or one
 -- is known to be autograd's.
 -- One row per thread that continues and thread that stops, if that happens.
@@ -23,11 +24,13 @@ CREATE TABLE graph.thread_tie (
     is_known,
     -- [1] Probability that it continues as soon after the other's stops by chance.
     chance_share,
+    -- [1] Probability that it does so equally late by chance (`graph.steady_handover`).
+    steady_share,
     -- [1] Probability that both do so after each other's stops by chance.
     mutual_share,
     -- Whether they work for each other.
     is_pair,
-    -- Whether they do, and this one continues because the other has stopped.
+    -- Whether this one continues because the other has stopped.
     is_tied
 ) AS
 WITH
@@ -134,9 +137,11 @@ weighed AS (
         other_id,
         count(*) AS handover_count,
         least(count(*) * exp(-count(*) * max(one_way)), 1) AS chance_share,
-        any_value(mutual_share) AS mutual_share
+        coalesce(any_value(steady_share), 1) AS steady_share,
+        least(any_value(mutual.mutual_share), any_value(steady.mutual_share)) AS mutual_share
     FROM divergence
     INNER JOIN mutual USING (one_id, other_id)
+    LEFT JOIN graph.steady_handover AS steady USING (thread_id, worker_thread_id)
     GROUP BY trace_id, thread_id, worker_thread_id, one_id, other_id
 ),
 
@@ -161,7 +166,8 @@ SELECT
     link_count,
     is_known,
     chance_share,
+    steady_share,
     mutual_share,
     mutual_share <= CASE WHEN is_known THEN 0.5 ELSE 1e-4 END AS is_pair,
-    is_pair AND (is_known OR chance_share <= 0.1) AS is_tied
+    is_pair AND (is_known OR least(chance_share, steady_share) <= 0.1) OR steady_share <= 1e-4 AS is_tied
 FROM known;

@@ -25,6 +25,12 @@ LABELS = torch.ones((4, 10), dtype=torch.int64)
 TIMES, COUNTS = torch.full((4,), 64), torch.full((4,), 10)
 
 
+def attended(h: Tensor) -> Tensor:
+    """Attention with dropout, which a CPU computes by products, in fp32."""
+    with torch.autocast("cpu", torch.bfloat16):
+        return functional.scaled_dot_product_attention(h, h, h, dropout_p=0.1)
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -67,13 +73,21 @@ TIMES, COUNTS = torch.full((4,), 64), torch.full((4,), 10)
         lambda h: h.cumprod(1),
         lambda h: h.transpose(1, 3).cumprod(-1),
         lambda h: h.cumprod(1).prod(1) + h.prod(1),
+        lambda h: h.view(4, 16, 64).transpose(1, 2).log_softmax(1),
+        lambda h: h.view(64, 64).bfloat16() @ torch.ones(64, 512, dtype=torch.bfloat16),
+        attended,
+        lambda h: functional.embedding_bag(
+            torch.ones(64, 16, dtype=torch.int64), h.view(64, 64), mode="sum"
+        ),
     ],
     ids=[
         *("mse", "sum", "none", "smooth", "norm", "bilinear", "nearest", "unfold"),
         *("ctc", "linear", "weighted", "attention", "bags", "margin", "entropy"),
         *("logits", "logits, none", "positive weights", "logsumexp", "kth", "amax"),
-        *("singular values", "integers", "mixed", "prod", "transposed"),
+        *("singular values", "integers", "mixed", "prod", "prod transposed"),
         *("prod of rows", "kept", "cumprod", "cumprod transposed", "products"),
+        *("softmax transposed", "half product", "attention by products"),
+        "summed bags",
     ],
 )
 @pytest.mark.filterwarnings("ignore:Using a target size")

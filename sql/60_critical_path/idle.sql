@@ -133,12 +133,7 @@ recorded AS (
 
 part AS (
     SELECT
-        stretch.variant_id,
-        scope,
-        window_id,
-        stretch.trace_id,
-        step_id,
-        device,
+        stretch.variant_id, scope, window_id, stretch.trace_id, step_id, device,
         greatest(outcome.start_ns, from_ns) AS start_ns,
         least(outcome.end_ns, launch_ns) AS end_ns,
         host_kind.kind,

@@ -186,7 +186,8 @@ class Attention:
         """Dispatch CUDA's ops."""
         way = self.chosen(on_gpu=True)
         if way == MATH:
-            return self._by_products(dropout)
+            with torch.autocast("cuda", enabled=False):
+                return self._by_products(dropout)
         if way == FLASH:
             size = self.query.shape[-1]
             padding = (0, -size % _PADDED)
@@ -205,7 +206,8 @@ class Attention:
     def on_cpu(self) -> Any:  # noqa: ANN401
         """Dispatch the CPU's ops."""
         if self.chosen(on_gpu=False) == MATH:
-            return self._by_products(functional.dropout)
+            with torch.autocast("cpu", enabled=False):
+                return self._by_products(functional.dropout)
         return _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
             *self.heads, self.dropout_p, self.is_causal, attn_mask=self._added(),
             scale=self.scale,
@@ -233,7 +235,10 @@ class Attention:
     def _by_products(
         self, dropout: Callable[[torch.Tensor, float], torch.Tensor]
     ) -> torch.Tensor:
-        """Two products and a softmax; scores of half precision are computed in fp32."""
+        """Two products and a softmax; scores of half precision are computed in fp32.
+
+        Autocast has cast the heads before, and casts nothing within.
+        """
         mask = self._added()
         query, key, value = self.heads
         kind = query.dtype
@@ -243,7 +248,7 @@ class Attention:
             query, key, value = (t.to(dtype=torch.float32) for t in self.heads)
         scale = query.shape[-1] ** -0.5 if self.scale is None else self.scale
         factor = abs(scale) ** 0.5
-        query = query * (-factor if scale < 0 else factor)
+        scaled = query * (-factor if scale < 0 else factor)
         if self.is_causal:
             sizes = query.shape[-2], key.shape[-2]
             seen = torch.ones(sizes, dtype=torch.bool, device=query.device).tril()
@@ -251,13 +256,19 @@ class Attention:
         if self.enable_gqa:
             groups = query.shape[-3] // key.shape[-3]
             key, value = (t.repeat_interleave(groups, -3) for t in (key, value))
-        scores = torch.matmul(query, key.transpose(-2, -1) * factor)
+        # Tensors are held as long as PyTorch's code holds them, and not longer.
+        keys = key.transpose(-2, -1) * factor
+        weights = torch.matmul(scaled, keys)
         if mask is not None:
-            scores.add_(mask)
-        weights = _aten._safe_softmax(scores, -1)  # noqa: SLF001
+            weights.add_(mask)
+        weights = _aten._safe_softmax(weights, -1)  # noqa: SLF001
         if self.dropout_p:
             weights = dropout(weights, self.dropout_p)
-        return torch.matmul(weights, value).to(dtype=kind)
+        # PyTorch returns the weights, too, which nobody takes.
+        returned = weights.to(dtype=kind)
+        found = torch.matmul(weights, value).to(dtype=kind)
+        del returned
+        return found
 
 
 def _as_numbers(mask: torch.Tensor, kind: torch.dtype) -> torch.Tensor:

@@ -5,7 +5,9 @@ those of `mse_loss`, `smooth_l1_loss`, `soft_margin_loss` and `binary_cross_entr
 a number of each element (the first two write these to another such tensor), and that of
 `col2im` for its input (`Loss.cpp`, `Col2Im.cpp`, `Col2Im.cu`). Others compute with
 tensors of their own: `logsumexp` with one, `soft_margin_loss_backward` with three,
-before it makes its result (`ReduceOps.cpp`, `Loss.cpp`).
+before it makes its result, a softmax with contiguous ones (`ReduceOps.cpp`, `Loss.cpp`,
+`SoftMax.cpp`), and on a CPU the gradient of bags with sorted indices
+(`EmbeddingBag.cpp`).
 """
 
 from __future__ import annotations
@@ -33,10 +35,14 @@ _WITHIN: dict[Any, tuple[int, int]] = {
     _ATEN.soft_margin_loss_backward.default: (1, 2),
 }
 """How many tensors like an argument, and which one, an op holds beside its result."""
-_WITHIN_CPU: dict[Any, tuple[int, int]] = {
-    _ATEN._embedding_bag_backward.default: (1, 3),  # noqa: SLF001 (PyTorch's name)
+_CONTIGUOUS = {
+    _ATEN._softmax.default: 1,  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._log_softmax.default: 1,  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._softmax_backward_data.default: 2,  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._log_softmax_backward_data.default: 2,  # noqa: SLF001 (as PyTorch names it)
 }
-"""The same on a CPU, where indices are sorted (`EmbeddingBag.cpp`)."""
+"""How many of the first arguments an op copies if they are not contiguous."""
+_BAGS = _ATEN._embedding_bag_backward.default  # noqa: SLF001 (as PyTorch names it)
 
 
 def grow(
@@ -49,20 +55,39 @@ def grow(
 ) -> int:
     """Give a result its room; return the [B] that the op holds beside it."""
     if func is _ATEN.col2im.default:
-        result.untyped_storage().resize_(args[0].numel() * args[0].itemsize)
-    within = _WITHIN.get(func) or (_WITHIN_CPU.get(func) if is_on_cpu else None)
-    if within is not None:
-        place, count = within
-        return int(count * args[place].numel() * args[place].itemsize)
+        result.untyped_storage().resize_(_bytes(args[0], 1))
+    if func in _LOSSES:
+        return _grown_loss(*_LOSSES[func], args, kwargs, result)
+    return _within(func, args, kwargs, is_on_cpu=is_on_cpu)
+
+
+def _within(
+    func: object, args: Sequence[Any], kwargs: Mapping[str, Any], *, is_on_cpu: bool
+) -> int:
+    if func in _WITHIN:
+        place, count = _WITHIN[func]
+        return _bytes(args[place], count)
+    if func in _CONTIGUOUS:
+        given = args[: _CONTIGUOUS[func]]
+        return sum(_bytes(one, not one.is_contiguous()) for one in given)
+    if func is _BAGS and is_on_cpu:
+        return _within_bags(*args[1:4])
     if func is _LOGITS:
         return _within_logits(args, kwargs)
-    if func not in _LOSSES:
-        return 0
-    place, count = _LOSSES[func]
-    given, target = args[:2]
+    return 0
+
+
+def _grown_loss(
+    place: int,
+    count: int,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    result: Any,  # noqa: ANN401 (what an op returns)
+) -> int:
+    """Give a number the room of all losses; return the [B] of the others."""
     if not (args[place] if len(args) > place else kwargs.get("reduction", _MEAN)):
         return 0
-    shape: Any = torch.broadcast_shapes(given.shape, target.shape)  # type: ignore[no-untyped-call]
+    shape: Any = torch.broadcast_shapes(args[0].shape, args[1].shape)  # type: ignore[no-untyped-call]
     size = int(shape.numel()) * int(result.itemsize)
     result.untyped_storage().resize_(size)
     return count * size
@@ -71,4 +96,14 @@ def grow(
 def _within_logits(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
     """[B] Sigmoids or weights of all elements, and losses if they are reduced."""
     reduction = args[4] if len(args) > 4 else kwargs.get("reduction", _MEAN)  # noqa: PLR2004
-    return int((1 + bool(reduction)) * args[0].numel() * args[0].itemsize)
+    return _bytes(args[0], 1 + bool(reduction))
+
+
+def _within_bags(indices: Any, _: object, bag_of_each: Any) -> int:  # noqa: ANN401 (tensors)
+    """[B] Indices, sorted, and their bags if the forward pass did not keep them."""
+    return _bytes(indices, 3 + (bag_of_each.numel() == 0))
+
+
+def _bytes(tensor: Any, count: int) -> int:  # noqa: ANN401 (a tensor)
+    """[B] So many tensors of this size."""
+    return int(count * tensor.numel() * tensor.itemsize)

@@ -44,6 +44,8 @@ _BATCHED: dict[Any, int] = {
     _ATEN.upsample_trilinear3d.default: 1,
     _ATEN.upsample_nearest3d.default: 1,
     _ATEN.kthvalue.default: 1,
+    _ATEN.mm.default: 1,
+    _ATEN.bmm.default: 2,
     _ATEN.im2col.default: 1,
     _ATEN.col2im.default: 1,
     _ATEN._ctc_loss_backward.default: 0,  # noqa: SLF001 (as PyTorch names it)
@@ -62,6 +64,18 @@ _BATCHED: dict[Any, int] = {
 
 A recurrent layer, where it is not the first one, runs as it is.
 """
+_PRODUCTS: dict[Any, tuple[Any, int]] = {
+    _ATEN.mm.default: (_ATEN.mm.default, 0),
+    _ATEN.addmm.default: (_ATEN.mm.default, 1),
+    _ATEN.bmm.default: (_ATEN.bmm.default, 0),
+    _ATEN.baddbmm.default: (_ATEN.bmm.default, 1),
+}
+"""The product of each op, and where its two factors begin.
+
+oneDNN computes those in half precision, in blocks: more rows need no more memory.
+"""
+_HALF = (torch.float16, torch.bfloat16)
+_MOST_ROWS = 1024
 _MOST_BYTES = 16_000_000
 """[B] Inputs of this size run with all examples."""
 _FEWEST = 4
@@ -106,6 +120,8 @@ class Call:
             if isinstance(one, _Tensor)
         )
         most = max(_MOST_BYTES // max(example, 1), _FEWEST)
+        if self.func in _PRODUCTS:
+            most = min(most, _MOST_ROWS)
         return (most // 2, most) if most < self.batch else (self.batch, self.batch)
 
     def run(self, batch: int) -> object:
@@ -121,8 +137,13 @@ class Call:
             return self.func(*given)
 
 
-def call(func: Any, args: Sequence[object]) -> Call | None:  # noqa: ANN401 (an overload)
+def call(func: Any, args: Sequence[Any]) -> Call | None:  # noqa: ANN401 (an overload)
     """The call of an op, if it is one that needs memory beside its results."""
+    if func in _PRODUCTS:
+        func, place = _PRODUCTS[func]
+        args = args[place : place + 2]
+        if args[0].dtype not in _HALF:
+            return None
     if func not in _BATCHED:
         return None
     return Call(func, tuple(map(_argument, args)))

@@ -10,7 +10,8 @@ CREATE VIEW graph.steady_handover (
     -- The thread that stops.
     worker_thread_id,
     -- [1] Probability that all, nine of ten, or half of the delays are as close to each other
-    -- by chance, the least of these, by Chernoff's bound.
+    -- by chance, the least of these three, by Chernoff's bound for ranges that start at any
+    -- of the delays.
     steady_share,
     -- [1] Probability that the delays of both directions are by chance, by Fisher's method;
     -- NULL if the other one does so less often.

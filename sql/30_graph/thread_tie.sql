@@ -1,7 +1,7 @@
 -- Which threads continue because another one has stopped, judged by all their handovers in
 -- both directions, whatever the threads and their ops are called. For unrelated threads,
--- handovers are as often late as soon, and not equally late; such threads are tied once in
--- 10,000 pairs. Less
+-- handovers are as often late as soon, and not equally late: each of these is by chance once
+-- in 10,000 pairs. Threads that a third one wakes one after the other may be tied, too. Less
 -- evidence is enough if forward ops of one are linked to backward ops of the other, or one
 -- is known to be autograd's.
 -- One row per thread that continues and thread that stops, if that happens.
@@ -169,5 +169,8 @@ SELECT
     steady_share,
     mutual_share,
     mutual_share <= CASE WHEN is_known THEN 0.5 ELSE 1e-4 END AS is_pair,
-    is_pair AND (is_known OR least(chance_share, steady_share) <= 0.1) OR steady_share <= 1e-4 AS is_tied
+    (
+        is_pair AND (is_known OR least(chance_share, steady_share) <= 0.1)
+        OR steady_share <= 1e-4
+    ) AS is_tied
 FROM known;

@@ -31,6 +31,14 @@ def attended(h: Tensor) -> Tensor:
         return functional.scaled_dot_product_attention(h, h, h, dropout_p=0.1)
 
 
+def normed(h: Tensor) -> Tensor:
+    """Norms in half precision with weights in fp32, as under autocast."""
+    ones = torch.ones(16, requires_grad=True)
+    half = functional.batch_norm(h.bfloat16(), None, None, ones, ones, training=True)
+    last = torch.ones(8, requires_grad=True)
+    return functional.layer_norm(half, (8,), last, last)
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -76,6 +84,7 @@ def attended(h: Tensor) -> Tensor:
         lambda h: h.view(4, 16, 64).transpose(1, 2).log_softmax(1),
         lambda h: h.view(64, 64).bfloat16() @ torch.ones(64, 512, dtype=torch.bfloat16),
         attended,
+        normed,
         lambda h: functional.embedding_bag(
             torch.ones(64, 16, dtype=torch.int64), h.view(64, 64), mode="sum"
         ),
@@ -87,7 +96,7 @@ def attended(h: Tensor) -> Tensor:
         *("singular values", "integers", "mixed", "prod", "prod transposed"),
         *("prod of rows", "kept", "cumprod", "cumprod transposed", "products"),
         *("softmax transposed", "half product", "attention by products"),
-        "summed bags",
+        *("mixed norms", "summed bags"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Using a target size")

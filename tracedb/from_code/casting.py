@@ -4,6 +4,9 @@ On a CPU, an elementwise op converts each input to the dtype in which it compute
 (`TensorIterator.cpp`), and so do reductions (`ReduceOps.cpp`): a mask of booleans is
 copied as floats where it multiplies some, as integers where it is counted. An op in
 place converts its result back, too. Kernels of a GPU convert while they load.
+
+Norms of half precision with parameters in fp32 keep statistics in fp32; those of fake
+tensors do not.
 """
 
 from __future__ import annotations
@@ -30,6 +33,12 @@ _MASK_AT = {_ATEN.where: 0, _ATEN.masked_fill: 1, _ATEN.masked_fill_: 1}
 _HALF = (torch.float16, torch.bfloat16)
 """Their mean is summed up as float32."""
 _TESTED = (torch.bool, torch.uint8)
+_WEIGHT_AT = {
+    _ATEN.native_batch_norm.default: 1,
+    _ATEN.native_layer_norm.default: 2,
+    _ATEN.native_group_norm.default: 1,
+}
+"""Where the arguments of norms have the weights."""
 
 
 def beside(func: Any, args: Sequence[Any], result: object) -> int:  # noqa: ANN401 (an overload)
@@ -44,6 +53,15 @@ def beside(func: Any, args: Sequence[Any], result: object) -> int:  # noqa: ANN4
         return _converted(args[:1], torch.float32 if is_half_mean else result.dtype)
     is_elementwise = torch.Tag.pointwise in func.tags
     return _elementwise(func, args, result) if is_elementwise else 0
+
+
+def of_norm(func: object, args: Sequence[Any], result: Any) -> object:  # noqa: ANN401 (what an op returns)
+    """A norm's result, with statistics in the dtype of its weights."""
+    weights = args[_WEIGHT_AT[func]] if func in _WEIGHT_AT else None
+    if weights is None or weights.dtype == args[0].dtype:
+        return result
+    made, *statistics = result
+    return made, *(one.new_empty(one.shape, dtype=weights.dtype) for one in statistics)
 
 
 def _elementwise(func: Any, args: Sequence[Any], result: torch.Tensor) -> int:  # noqa: ANN401

@@ -410,7 +410,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     result.constant = func(*args, **kwargs)
             self.draws.draw(func, args, result)
             made = self._bags(args, result) if func in _BAGS else result
-            return workspace.kept(func, args, made)
+            return workspace.kept(func, args, casting.of_norm(func, args, made))
         except (DataDependentOutputException, DynamicOutputShapeException):
             if synchronized.takes_all(func):
                 return torch.clone(*tensors_of(args[:1]))

@@ -15,6 +15,7 @@ from torch.nn.attention import SDPBackend
 
 from tracedb.errors import EstimateError
 from tracedb.from_code import place
+from tracedb.from_code.casting import HALF
 from tracedb.from_code.on_gpu import FLASH_HEAD
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ _ROW_BYTES, _PADDED, _MASK_ROW = 16, 8, 8
 _AMPERE, _VOLTA = (8, 0), (7, 0)
 _SMALL = (((8, 6), (8, 9)), ((12, 0), (12, 1)))
 """GPUs that have less shared memory than the others of their generation."""
-_HALF = (torch.float16, torch.bfloat16)
-_ON_CPU = (torch.float64, torch.float32, *_HALF)
+_ON_CPU = (torch.float64, torch.float32, *HALF)
 _aten = torch.ops.aten
 
 
@@ -124,13 +124,13 @@ class Attention:
             and not self._is_too_wide(gpu, head)
             and not (self.is_causal and self.query.shape[-2] != self.key.shape[-2])
             and (head == 1 or all(tensor.stride(-1) == 1 for tensor in self.heads))
-            and self._is_of(_HALF)
+            and self._is_of(HALF)
         )
 
     def _is_efficient(self) -> bool:
         gpu = self.gpu or _AMPERE
-        types = (torch.float32, *(_HALF if gpu >= _AMPERE else _HALF[:1]))
-        is_tensor_core = gpu >= _AMPERE or (gpu >= _VOLTA and self.query.dtype in _HALF)
+        types = (torch.float32, *(HALF if gpu >= _AMPERE else HALF[:1]))
+        is_tensor_core = gpu >= _AMPERE or (gpu >= _VOLTA and self.query.dtype in HALF)
         rows = _ROW_BYTES // self.query.element_size() if is_tensor_core else 1
         last = [tensor.shape[-1] for tensor in self.heads]
         masks = () if self.attn_mask is None else (self.attn_mask,)
@@ -244,7 +244,7 @@ class Attention:
         kind = query.dtype
         cuda: Any = torch.backends.cuda
         reduces = cuda.fp16_bf16_reduction_math_sdp_allowed()
-        if kind in _HALF and not reduces:
+        if kind in HALF and not reduces:
             query, key, value = (t.to(dtype=torch.float32) for t in self.heads)
         scale = query.shape[-1] ** -0.5 if self.scale is None else self.scale
         factor = abs(scale) ** 0.5

@@ -30,8 +30,8 @@ _REDUCTIONS = frozenset(
 _TESTS = frozenset((_ATEN.any, _ATEN.all))
 _MASK_AT = {_ATEN.where: 0, _ATEN.masked_fill: 1, _ATEN.masked_fill_: 1}
 """Where the arguments have a mask, which is not converted."""
-_HALF = (torch.float16, torch.bfloat16)
-"""Their mean is summed up as float32."""
+HALF = (torch.float16, torch.bfloat16)
+"""Half precision; its mean is summed up as float32."""
 _TESTED = (torch.bool, torch.uint8)
 _WEIGHT_AT = {
     _ATEN.native_batch_norm.default: 1,
@@ -49,7 +49,7 @@ def beside(func: Any, args: Sequence[Any], result: object) -> int:  # noqa: ANN4
     if op in _TESTS:
         return 0 if args[0].dtype in _TESTED else int(args[0].numel())
     if op in _REDUCTIONS:
-        is_half_mean = op is _ATEN.mean and result.dtype in _HALF
+        is_half_mean = op is _ATEN.mean and result.dtype in HALF
         return _converted(args[:1], torch.float32 if is_half_mean else result.dtype)
     is_elementwise = torch.Tag.pointwise in func.tags
     return _elementwise(func, args, result) if is_elementwise else 0

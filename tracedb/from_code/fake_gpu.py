@@ -27,6 +27,7 @@ from torch.utils._device import DeviceContext
 from tracedb.errors import EstimateError
 from tracedb.from_code import lazy, place
 from tracedb.from_code.attention import Attention
+from tracedb.from_code.casting import HALF
 from tracedb.from_code.changed import changed
 from tracedb.from_code.checks import FOUND
 from tracedb.from_code.cuda_names import (
@@ -436,10 +437,9 @@ def _in_fp32(values: Any) -> Any:  # noqa: ANN401
     """The arguments with half-precision tensors cast to fp32."""
     if isinstance(values, dict):
         return {name: _in_fp32((value,))[0] for name, value in values.items()}
-    half = (torch.float16, torch.bfloat16)
     return tuple(
         v.to(dtype=torch.float32)
-        if isinstance(v, torch.Tensor) and v.dtype in half
+        if isinstance(v, torch.Tensor) and v.dtype in HALF
         else v
         for v in values
     )

@@ -86,12 +86,10 @@ def _is_sum(tensors: list[torch.Tensor]) -> bool:
 
 def _is_chained(tensors: list[torch.Tensor], recorder: Recorder) -> bool:
     """Whether a loss's gradient overwrites what it has computed so far."""
-    node = _node()
-    if node is None or not node.name().startswith(_LOSS) or torch.is_grad_enabled():
+    if not formula().startswith(_LOSS):
         return False
     held = recorder.holding(tensors[0])
-    is_own = held.phase == recorder.now.pass_ and held.made_by in _CHAIN_BEGINS
-    return is_own and _is_formula()
+    return held.phase == recorder.now.pass_ and held.made_by in _CHAIN_BEGINS
 
 
 def formula() -> str:

@@ -55,7 +55,7 @@ def grow(
 ) -> int:
     """Give a result its room; return the [B] that the op holds beside it."""
     if func is _ATEN.col2im.default:
-        result.untyped_storage().resize_(_bytes(args[0], 1))
+        result.untyped_storage().resize_(args[0].nbytes)
     if func in _LOSSES:
         return _grown_loss(*_LOSSES[func], args, kwargs, result)
     return _within(func, args, kwargs, is_on_cpu=is_on_cpu)
@@ -66,10 +66,10 @@ def _within(
 ) -> int:
     if func in _WITHIN:
         place, count = _WITHIN[func]
-        return _bytes(args[place], count)
+        return int(count * args[place].nbytes)
     if func in _CONTIGUOUS:
         given = args[: _CONTIGUOUS[func]]
-        return sum(_bytes(one, not one.is_contiguous()) for one in given)
+        return sum(one.nbytes for one in given if not one.is_contiguous())
     if func is _BAGS and is_on_cpu:
         return _within_bags(*args[1:4])
     if func is _LOGITS:
@@ -96,14 +96,9 @@ def _grown_loss(
 def _within_logits(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
     """[B] Sigmoids or weights of all elements, and losses if they are reduced."""
     reduction = args[4] if len(args) > 4 else kwargs.get("reduction", _MEAN)  # noqa: PLR2004
-    return _bytes(args[0], 1 + bool(reduction))
+    return int((1 + bool(reduction)) * args[0].nbytes)
 
 
 def _within_bags(indices: Any, _: object, bag_of_each: Any) -> int:  # noqa: ANN401 (tensors)
     """[B] Indices, sorted, and their bags if the forward pass did not keep them."""
-    return _bytes(indices, 3 + (bag_of_each.numel() == 0))
-
-
-def _bytes(tensor: Any, count: int) -> int:  # noqa: ANN401 (a tensor)
-    """[B] So many tensors of this size."""
-    return int(count * tensor.numel() * tensor.itemsize)
+    return int((3 + (bag_of_each.numel() == 0)) * indices.nbytes)

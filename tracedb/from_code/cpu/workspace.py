@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from tracedb.from_code.casting import HALF
 from tracedb.from_code.fake_mesh import really
 from tracedb.from_code.memory import workspace_of
 
@@ -74,7 +75,6 @@ _PRODUCTS: dict[Any, tuple[Any, int]] = {
 
 oneDNN computes those in half precision, in blocks: more rows need no more memory.
 """
-_HALF = (torch.float16, torch.bfloat16)
 _MOST_ROWS = 1024
 _MOST_BYTES = 16_000_000
 """[B] Inputs of this size run with all examples."""
@@ -142,7 +142,7 @@ def call(func: Any, args: Sequence[Any]) -> Call | None:  # noqa: ANN401 (an ove
     if func in _PRODUCTS:
         func, place = _PRODUCTS[func]
         args = args[place : place + 2]
-        if args[0].dtype not in _HALF:
+        if args[0].dtype not in HALF:
             return None
     if func not in _BATCHED:
         return None

@@ -52,7 +52,7 @@ ORDER BY start_ns
 """
 _COMPUTING = """
 SELECT sum(end_ns - start_ns)::BIGINT FROM staging.gpu_op
-WHERE NOT is_collective AND trace_id = $trace
+WHERE NOT is_collective AND call_id IS NOT NULL AND trace_id = $trace
 """
 
 

@@ -23,10 +23,11 @@ _OWN = "CPU"
 
 def main() -> None:
     """Write the file."""
-    own = _with(_OWN)
-    implicit = _with(_IMPLICIT) - own
-    explicit = _with(_EXPLICIT) - implicit - own
-    found = {"implicit": implicit, "explicit": explicit}
+    implicit = _with(_IMPLICIT)
+    found = {
+        "implicit": implicit,
+        "explicit": _with(_EXPLICIT) - implicit - _with(_OWN),
+    }
     before = json.loads(FILE.read_text()) if FILE.exists() else {}
     known = set(_all())
     kept = {

@@ -316,14 +316,13 @@ def _hit(hit: dict[str, Any]) -> str:
 
 def _beside_the_path(saving: dict[str, int], grown: str) -> list[str]:
     """Why the change of the steps differs from that of the path."""
-    expected_ns = saving["expected_ns"]
-    lost_ns = expected_ns - saving["saved_ns"]
+    lost_ns = saving["expected_ns"] - saving["saved_ns"]
     part = f"  {_ms(abs(lost_ns))} of that"
     if abs(lost_ns) < _LEAST_NS:
         return []
     if lost_ns < 0:
         return [f"{part} because waits become shorter, or are gone"]
-    if expected_ns < 0:
+    if saving["saved_ns"] < 0:
         return [f"{part} from work that did not bound the steps; these grow: {grown}"]
     return [f"{part} is lost, because these grow: {grown}"]
 

@@ -18,6 +18,7 @@ from tracedb.synthetic import (
     Annotation,
     Collective,
     Copy,
+    Delayed,
     Delays,
     DeviceSync,
     EventRecord,
@@ -124,7 +125,9 @@ def _graph(
 ) -> GraphLaunch:
     """A recorded graph with each of its GPU ops replaced by any number of them."""
     new = [of for action in graph.work for of in rewrite(action)]
-    kept = [of for of in new if isinstance(of, Launch | Copy | Memset | Unseen)]
+    kept = [
+        of for of in new if isinstance(of, Launch | Copy | Memset | Unseen | Delayed)
+    ]
     return replace(graph, work=tuple(kept))
 
 

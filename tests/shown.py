@@ -13,6 +13,7 @@ from dataclasses import replace
 from tracedb.synthetic import (
     Annotation,
     Copy,
+    Delayed,
     Delays,
     DeviceSync,
     EventRecord,
@@ -89,7 +90,7 @@ class _Shown:
         for action in body:
             if isinstance(action, Op | Annotation):
                 yield replace(action, body=tuple(self._body(action.body, calls)))
-            elif isinstance(action, Gap | Notify | Unseen | programs.Await):
+            elif isinstance(action, Gap | Notify | Unseen | programs.Await | Delayed):
                 yield action
             else:
                 yield from self._call(action, next(calls))

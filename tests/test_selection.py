@@ -2,349 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from functools import cached_property
-from itertools import pairwise
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import odd_traces
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selecting import Rows, differences, drawn, found, made, matches
 from support import SAMPLES, Ingested
 
 import tracedb
 from tracedb import Edit
-from tracedb.selection import TEXTS, is_expression, ranges, used
+from tracedb.selection import TEXTS, used
 from tracedb.synthetic import Gap, Op, Program, Rank, Thread, execute, step
-
-Row = dict[str, Any]
-Times = list[tuple[int, int]]
-GPU_WAITS = ("wait_stream", "wait_device", "wait_event", "wait_copy", "wait_queue")
-SPAN_TYPES: dict[tuple[str, str | None], tuple[str, ...]] = {
-    ("host", None): ("T1", "T2", "T3", "T4", "T5"),
-    ("op", None): ("T2", "T3", "T4", "T5", "wait_data", *GPU_WAITS),
-    ("wait", None): (*GPU_WAITS, "wait_thread"),
-    ("wait", "host"): GPU_WAITS,
-    ("wait", "thread"): ("wait_thread",),
-    ("delay", None): (*GPU_WAITS, "wait_thread"),
-    ("delay", "return"): GPU_WAITS,
-    ("delay", "thread"): ("wait_thread",),
-}
-
-
-def matches(pattern: str, text: str | None) -> bool:
-    """Whether a text matches a pattern."""
-    if text is None:
-        return False
-    if is_expression(pattern):
-        return re.search(pattern[1:-1], text) is not None
-    literal = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.fullmatch(literal, text, re.DOTALL) is not None
-
-
-def among(numbers: int | str | None, number: int | None) -> bool:
-    """Whether a number is among the selected ones."""
-    return numbers is None or (
-        number is not None and any(a <= number <= b for a, b in ranges(numbers))
-    )
-
-
-def overlap(times: list[Times], start: int, end: int) -> int:
-    """How much of a span is within the intersection of several lists of times."""
-    cuts = {start, end}
-    for chosen in times:
-        cuts |= {at for pair in chosen for at in pair if start < at < end}
-    ordered = sorted(cuts)
-    return sum(
-        after - at
-        for at, after in pairwise(ordered)
-        if all(any(a <= at < b for a, b in chosen) for chosen in times)
-    )
-
-
-class Rows:
-    """A database's rows, and what edits select from them, by a loop."""
-
-    def __init__(self, database: tracedb.Database) -> None:
-        """Read all rows."""
-        self.database = database
-        self._times: dict[tuple[Edit, int], dict[str, Times]] = {}
-
-    def _read(self, query: str) -> list[Row]:
-        return list(self.database.sql(query).iter_rows(named=True))
-
-    @cached_property
-    def ops(self) -> list[Row]:
-        """Ops other than user ranges, outer ones first."""
-        return self._read(
-            "SELECT op_id AS node, * FROM staging.op WHERE NOT is_annotation "
-            "ORDER BY start_ns, end_ns DESC, op_id"
-        )
-
-    @cached_property
-    def spans(self) -> list[Row]:
-        """Spans of host time with their names; idle spans as in the partition."""
-        return self._read(
-            """
-            SELECT
-                span.* EXCLUDE (type),
-                CASE
-                    WHEN span.type <> 'T1' OR interval.type IS NULL
-                        AND step.step_id IS NULL
-                        AND span.position BETWEEN first AND last
-                        THEN span.type
-                    ELSE coalesce(interval.type, 'idle')
-                END AS type,
-                CASE
-                    WHEN span.type = 'T4' OR span.type LIKE 'wait%' AND call_id > 0
-                        THEN call.name
-                    ELSE op.name
-                END AS name
-            FROM overhead.timeline AS span
-            INNER JOIN (
-                SELECT
-                    thread_id,
-                    min(position) FILTER (op_id > 0 OR call_id > 0) AS first,
-                    max(position) FILTER (op_id > 0 OR call_id > 0) AS last
-                FROM overhead.timeline GROUP BY ALL
-            ) USING (thread_id)
-            LEFT JOIN staging.op AS op USING (op_id)
-            LEFT JOIN staging.call AS call USING (call_id)
-            LEFT JOIN staging.step AS step
-                ON span.trace_id = step.trace_id
-                AND span.start_ns BETWEEN step.start_ns AND step.end_ns - 1
-            LEFT JOIN overhead.interval AS interval
-                ON span.thread_id = interval.thread_id
-                AND span.position = interval.position
-            ORDER BY span.thread_id, span.position
-            """
-        )
-
-    @cached_property
-    def works(self) -> list[Row]:
-        """GPU work, and when and where it was launched."""
-        return self._read(
-            "SELECT work.*, call.thread_id, call.start_ns AS at_ns, process_group, "
-            "wait.gpu_op_id IS NOT NULL AS waits, "
-            "CASE WHEN is_collective THEN 'collective' ELSE work.kind END AS type "
-            "FROM staging.gpu_op AS work "
-            "LEFT JOIN staging.call AS call USING (call_id) "
-            "LEFT JOIN staging.collective AS collective ON work.gpu_op_id = node_id "
-            "LEFT JOIN graph.stream_wait AS wait USING (gpu_op_id) ORDER BY gpu_op_id"
-        )
-
-    @cached_property
-    def threads(self) -> dict[int, Row]:
-        """The host threads."""
-        found = self._read(
-            "SELECT thread.*, rank FROM staging.thread AS thread "
-            "INNER JOIN staging.trace USING (trace_id)"
-        )
-        return {row["thread_id"]: row for row in found}
-
-    @cached_property
-    def ranks(self) -> dict[int, int]:
-        """The rank of each trace."""
-        return dict(
-            self.database.sql("SELECT trace_id, rank FROM staging.trace").rows()
-        )
-
-    @cached_property
-    def annotations(self) -> list[Row]:
-        """The user ranges."""
-        return self._read("SELECT annotation_id AS node, * FROM staging.annotation")
-
-    @cached_property
-    def steps(self) -> list[Row]:
-        """The steps."""
-        return self._read("FROM staging.step")
-
-    @cached_property
-    def phases(self) -> list[Row]:
-        """The phase of each top-level event."""
-        return self._read("FROM graph.phase")
-
-    @cached_property
-    def nodes(self) -> list[Row]:
-        """The nodes."""
-        return self._read("SELECT node_id AS node, * FROM graph.node")
-
-    def times(self, edit: Edit, thread: int) -> dict[str, Times]:
-        """The times on a thread at which each of an edit's fields holds (cached)."""
-        if (edit, thread) not in self._times:
-            self._times[edit, thread] = self._times_of(edit, thread)
-        return self._times[edit, thread]
-
-    def _times_of(self, edit: Edit, thread: int) -> dict[str, Times]:
-        row = self.threads[thread]
-
-        def on(rows: list[Row], chosen: Callable[[Row], bool]) -> Times:
-            here = [r for r in rows if r["thread_id"] == thread and chosen(r)]
-            return [(r["start_ns"], r["end_ns"]) for r in here]
-
-        found: dict[str, Times] = {}
-        if edit.annotation is not None:
-            found["annotation"] = on(
-                self.annotations, lambda r: matches(str(edit.annotation), r["name"])
-            )
-        if edit.phase is not None:
-            found["phase"] = on(self.phases, lambda r: r["phase"] == edit.phase)
-        if edit.node is not None:
-            found["node"] = on(self.nodes, lambda r: among(edit.node, r["node"]))
-        if edit.step is not None:
-            found["step"] = [
-                (s["start_ns"], s["end_ns"])
-                for s in self.steps
-                if s["trace_id"] == row["trace_id"] and among(edit.step, s["step"])
-            ]
-        if edit.thread is not None:
-            texts = (row["role"], row["name"], str(row["tid"]))
-            is_it = any(matches(edit.thread, text) for text in texts)
-            found["thread"] = [(-(10**18), 10**18)] if is_it else []
-        return found
-
-    def chosen_ops(self, edit: Edit) -> list[Row]:
-        """The outermost ops that an edit names."""
-        pattern = edit.name if edit.target == "op" else edit.op
-        found: list[Row] = []
-        until: dict[int, int] = {}
-        for op in self.ops:
-            thread = op["thread_id"]
-            times = self.times(edit, thread).values()
-            if (
-                (pattern is None or matches(pattern, op["name"]))
-                and (edit.shape is None or matches(edit.shape, op["input_dims"]))
-                and among(edit.rank, self.ranks[op["trace_id"]])
-                and all(any(a <= op["start_ns"] < b for a, b in t) for t in times)
-                and (edit.part or op["start_ns"] >= until.get(thread, 0))
-            ):
-                until[thread] = op["end_ns"]
-                found.append(op)
-        return self.instances(edit, found, lambda op: (op["start_ns"], op["op_id"]))
-
-    def instances(
-        self, edit: Edit, found: list[Row], key: Callable[[Row], tuple[int, int]]
-    ) -> list[Row]:
-        """Those whose ordinal in their step is selected."""
-        if edit.instance is None:
-            return found
-        groups: dict[tuple[int, int | None], list[Row]] = {}
-        for row in found:
-            at = row.get("at_ns") or row["start_ns"]
-            step = next(
-                (
-                    s["step_id"]
-                    for s in self.steps
-                    if s["trace_id"] == row["trace_id"]
-                    and s["start_ns"] <= at < s["end_ns"]
-                ),
-                None,
-            )
-            groups.setdefault((row["trace_id"], step), []).append(row)
-        return [
-            row
-            for rows in groups.values()
-            for number, row in enumerate(sorted(rows, key=key), 1)
-            if among(edit.instance, number)
-        ]
-
-    def all_times(self, edit: Edit, thread: int, ops: list[Row]) -> list[Times]:
-        """The times at which all of an edit's fields hold."""
-        fields = list(self.times(edit, thread).values()) if edit.target != "op" else []
-        if edit.target == "op" or edit.op is not None or edit.shape is not None:
-            own = [op for op in ops if op["thread_id"] == thread]
-            fields.append([time for op in own for time in self.times_in(edit, op)])
-        return fields
-
-    def times_in(self, edit: Edit, op: Row) -> Times:
-        """The time of an op, or its time outside inner ops."""
-        found = [(op["start_ns"], op["end_ns"])]
-        for inner in self.within[op["op_id"]] if edit.part else ():
-            start, end = inner["start_ns"], inner["end_ns"]
-            found = [
-                piece
-                for a, b in found
-                for piece in ((a, min(b, start)), (max(a, end), b))
-                if piece[0] < piece[1]
-            ]
-        return found
-
-    @cached_property
-    def within(self) -> dict[int, list[Row]]:
-        """All ops within each op, at any depth."""
-        parents = dict(
-            self.database.sql("SELECT op_id, parent_op_id FROM staging.op").rows()
-        )
-        found = defaultdict(list)
-        for op in self.ops:
-            above = parents[op["op_id"]]
-            while above is not None:
-                found[above].append(op)
-                above = parents[above]
-        return found
-
-    def chosen_spans(self, edit: Edit) -> dict[tuple[int, int], int]:
-        """The spans that an edit selects, and how much of each."""
-        types = SPAN_TYPES.get((edit.target, edit.type), (str(edit.type),))
-        ops = self.chosen_ops(edit)
-        found, chosen = {}, []
-        for span in self.spans:
-            name = edit.name if edit.target != "op" else None
-            if (
-                span["type"] not in types
-                or (edit.target in ("gpu", "profiler"))
-                or not among(edit.rank, self.ranks[span["trace_id"]])
-                or (name is not None and not matches(name, span["name"]))
-            ):
-                continue
-            times = self.all_times(edit, span["thread_id"], ops)
-            part = overlap(times, span["start_ns"], span["end_ns"])
-            if part:
-                chosen.append(span)
-                found[span["thread_id"], span["position"]] = part
-        if edit.op or edit.shape or edit.target == "op":
-            return found
-        # Spans that are calls.
-        numbered = self.instances(
-            edit, chosen, lambda s: (s["start_ns"], s["thread_id"])
-        )
-        keys = [(span["thread_id"], span["position"]) for span in numbered]
-        return {key: found[key] for key in keys}
-
-    def chosen_works(self, edit: Edit) -> set[int]:
-        """GPU work selected by an edit of GPU work, ops or stream waits."""
-        if edit.target == "host" or edit.type in ("host", "thread", "return"):
-            return set()
-        ops = self.chosen_ops(edit)
-        found = [work for work in self.works if self._is_chosen(edit, work, ops)]
-        if edit.op is None and edit.shape is None and edit.target != "op":
-            found = self.instances(edit, found, lambda w: (w["at_ns"], w["gpu_op_id"]))
-        return {work["gpu_op_id"] for work in found}
-
-    def _is_chosen(self, edit: Edit, work: Row, ops: list[Row]) -> bool:
-        is_type = {
-            "gpu": edit.type in (None, work["type"]),
-            "op": True,
-            "wait": work["waits"],
-        }
-        name = edit.name if edit.target != "op" else None
-        group = edit.process_group
-        times = self.all_times(edit, work["thread_id"], ops)
-        return (
-            is_type[edit.target]
-            and (name is None or matches(name, work["name"]))
-            and (group is None or matches(group, work["process_group"]))
-            and among(edit.rank, self.ranks[work["trace_id"]])
-            and among(edit.stream, work["stream"])
-            and among(edit.device, work["device"])
-            and (
-                (edit.node is not None and among(edit.node, work["gpu_op_id"]))
-                or all(any(a <= work["at_ns"] < b for a, b in t) for t in times)
-            )
-        )
+from tracedb.synthetic.program import seeded
 
 
 @pytest.fixture(scope="module")
@@ -359,28 +32,6 @@ def database(ingested: Ingested) -> Iterator[tracedb.Database]:
 def plain(database: tracedb.Database) -> Rows:
     """The same rows, for the loop."""
     return Rows(database)
-
-
-def found(
-    database: tracedb.Database, edits: list[Edit]
-) -> dict[str, tuple[dict[tuple[int, int], int], set[int]]]:
-    """What edits select, each in its own scenario: spans and GPU work."""
-    from tracedb.simulation import beside
-
-    chosen: dict[str, tuple[dict[tuple[int, int], int], set[int]]] = {
-        edit.scenario: ({}, set()) for edit in edits
-    }
-    with beside(database.connection, [], edits) as (cursor, _):
-        for scenario, thread, position, part in cursor.execute(
-            "SELECT scenario, thread_id, position, chosen_ns "
-            "FROM prediction.chosen_span"
-        ).fetchall():
-            chosen[scenario][0][thread, position] = part
-        for scenario, work in cursor.execute(
-            "SELECT scenario, gpu_op_id FROM prediction.chosen_work"
-        ).fetchall():
-            chosen[scenario][1].add(work)
-    return chosen
 
 
 FIELDS: list[dict[str, Any]] = [
@@ -443,13 +94,14 @@ FIELDS: list[dict[str, Any]] = [
     {"target": "wait", "type": "stream", "stream": 7},
     {"target": "wait", "type": "stream", "name": "nccl*"},
     {"target": "delay", "type": "return"},
+    {"target": "delay", "type": "launch", "op": "aten::addmm", "instance": 2},
+    {"target": "delay", "type": "launch", "instance": "2..3"},
+    {"target": "delay", "type": "stream", "stream": 20, "step": 2},
+    {"target": "delay", "type": "stream_wait", "thread": "main"},
+    {"target": "delay", "type": "thread", "rank": 1},
+    {"target": "delay", "phase": "backward"},
+    {"target": "gpu", "family": "gemm*", "step": 2},
 ]
-
-
-def made(scenario: str, fields: dict[str, Any]) -> Edit:
-    """An edit with a selection."""
-    change: dict[str, Any] = {} if fields["target"] == "wait" else {"factor": 0.5}
-    return Edit(scenario=scenario, **fields, **change)
 
 
 def test_each_field_selects_like_a_loop(
@@ -457,13 +109,9 @@ def test_each_field_selects_like_a_loop(
 ) -> None:
     """Spans, their parts and GPU work are equal; some but not all are selected."""
     edits = [made(str(number), fields) for number, fields in enumerate(FIELDS)]
-    for edit, (spans, works) in zip(
-        edits, found(database, edits).values(), strict=True
-    ):
-        assert spans == plain.chosen_spans(edit), edit
-        if edit.target != "delay":
-            assert works == plain.chosen_works(edit), edit
-        assert spans or works, edit
+    assert differences(database, edits, plain) == []
+    for edit in edits:
+        assert plain.chosen_spans(edit) or plain.chosen_works(edit), edit
 
 
 NAMES: dict[str, list[int | str]] = {
@@ -510,12 +158,19 @@ def test_combined_fields_select_the_intersection(
     edits = [made(str(number), fields) for number, fields in enumerate(drawn)]
     if not edits:
         return
-    for edit, (spans, works) in zip(
-        edits, found(database, edits).values(), strict=True
-    ):
-        if edit.instance is None or edit.op or edit.shape or edit.target == "op":
-            assert spans == plain.chosen_spans(edit), edit
-        assert works == plain.chosen_works(edit), edit
+    assert differences(database, edits, plain) == []
+
+
+@pytest.mark.parametrize("change", ["no calls", "modules"])
+def test_odd_traces_select_like_a_loop(change: str, tmp_path: Path) -> None:
+    """Random edits; `python tests/selecting.py 0 9` makes more of them."""
+    with tracedb.open() as opened:
+        opened.ingest(odd_traces.write(tmp_path, 4, change))
+        rows = Rows(opened)
+        edits = drawn(rows, seeded(change), 40)
+        assert differences(opened, edits, rows) == []
+        hits = [bool(spans or works) for spans, works in found(opened, edits).values()]
+    assert sum(hits) > len(hits) / 4
 
 
 def test_nodes_select_themselves_and_their_contents(
@@ -534,11 +189,7 @@ def test_nodes_select_themselves_and_their_contents(
             *(("gpu", work), ("gpu", launch), ("gpu", range_)),
         )
     ]
-    for edit, (spans, works) in zip(
-        edits, found(database, edits).values(), strict=True
-    ):
-        assert spans == plain.chosen_spans(edit), edit
-        assert works == plain.chosen_works(edit), edit
+    assert differences(database, edits, plain) == []
     (queried,) = found(
         database,
         [
@@ -551,7 +202,8 @@ def test_nodes_select_themselves_and_their_contents(
             )
         ],
     ).values()
-    assert queried[1] == {w["gpu_op_id"] for w in plain.works if w["stream"] == 20}
+    on_stream = {w["gpu_op_id"] for w in plain.works if w["stream"] == 20}
+    assert {work for _, work in queried[1]} == on_stream
 
 
 QUERIES = [

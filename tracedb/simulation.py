@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SHARED = (
     "critical_path.path",
+    "critical_path.simulated_hop",
     "critical_path.simulated_interval",
     "question.scenario_summary",
 )

@@ -15,15 +15,16 @@ CREATE VIEW critical_path.path_thing (
     time_ns,
     -- `span`, `work`, or the kind of delay as in `prediction.edited_delay`.
     thing,
-    -- The host thread, or the GPU op.
+    -- The host thread, or the GPU op; for a delay, what it delays.
     thing_id,
-    -- Position of the span on its thread; 0 for GPU work and its delays.
+    -- Position of the span on its thread, of the wait for a delayed thread; 0 for GPU work
+    -- and its delays.
     position
 ) AS
 WITH
 interval AS (
     SELECT interval.*
-    FROM critical_path.interval AS interval
+    FROM critical_path.simulated_interval AS interval
     INNER JOIN prediction.variant USING (variant_id)
     WHERE scope = 'period' AND is_simulated AND scenario = 'baseline'
 ),
@@ -51,13 +52,20 @@ SELECT
     CASE kind
         WHEN 'launch_delay' THEN 'launch'
         WHEN 'stream_gap' THEN 'stream'
-        WHEN 'stream_wait' THEN 'stream_wait'
-        ELSE 'work'
+        ELSE kind
     END,
-    node_id,
-    0
+    waiting_id,
+    waiting_position
+FROM interval
+WHERE waiting_id IS NOT NULL
+UNION ALL
+SELECT variant_id, path_id, run_id, start_ns, end_ns - start_ns, 'work', node_id, 0
 FROM interval
 WHERE
-    thread_id IS NULL
+    waiting_id IS NULL
+    AND thread_id IS NULL
     AND node_id IS NOT NULL
-    AND kind NOT IN ('return', 'unexplained', 'before_trace', 'rank_wait', 'occupancy');
+    AND kind NOT IN (
+        'launch_delay', 'stream_gap', 'stream_wait', 'return', 'unexplained',
+        'before_trace', 'rank_wait', 'occupancy'
+    );

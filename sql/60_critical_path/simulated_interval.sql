@@ -23,7 +23,11 @@ CREATE VIEW critical_path.simulated_interval (
     -- Op, call or GPU work that it belongs to.
     node_id,
     -- Host thread; NULL on a device.
-    thread_id
+    thread_id,
+    -- For a delay, the thread or GPU work that it delays; otherwise NULL.
+    waiting_id,
+    -- Position of the wait on that thread; 0 for GPU work.
+    waiting_position
 ) AS
 WITH
 hop AS MATERIALIZED (FROM critical_path.simulated_hop),
@@ -59,39 +63,21 @@ passed_host AS (
             AND host.position <= coalesce(launch_position, last_position, host.position)
 ),
 
--- The end of what was awaited; for a collective, when all ranks, in the run and not in it,
--- had arrived.
-awaited AS (
-    SELECT
-        hop.*,
-        time.trace_id AS awaited_trace_id,
-        CASE WHEN last_id = awaited_id THEN time.start_ns END AS arrival_ns,
-        time.end_ns - gpu.predicted_ns AS complete_ns,
-        least(complete_ns + coalesce(absent_waiting_ns, 0), time.end_ns) AS moving_ns,
-        time.end_ns,
-        collective.node_id IS NOT NULL AS meets
-    FROM hop
-    INNER JOIN prediction.gpu_time AS gpu
-        ON hop.variant_id = gpu.variant_id AND awaited_id = gpu.gpu_op_id
-    INNER JOIN simulation.gpu_work_time AS time
-        ON hop.variant_id = time.variant_id AND awaited_id = time.gpu_op_id
-    LEFT JOIN graph.collective AS collective ON awaited_id = collective.node_id
-),
-
 -- Starts of the intervals, in path order; the first starts with the path, wherever the walk
 -- ended.
 mark AS (
     SELECT
         variant_id, scope, path_id, max(hop) AS hop, 0 AS part, 0 AS ordinal,
         arg_max(hop.trace_id, hop) AS trace_id, any_value(start_ns) AS begin_ns,
-        'before_trace' AS kind, arg_max(last_id, hop) AS node_id, NULL::BIGINT AS thread_id
+        'before_trace' AS kind, arg_max(last_id, hop) AS node_id, NULL::BIGINT AS thread_id,
+        NULL::BIGINT AS waiting_id, NULL::BIGINT AS waiting_position
     FROM hop
     INNER JOIN critical_path.path USING (variant_id, scope, path_id)
     GROUP BY variant_id, scope, path_id
     UNION ALL
     SELECT
         variant_id, scope, path_id, hop, 1, 3 * host.position, host.trace_id,
-        begin_ns + offset_ns + shift_ns, span.kind, node_id, span.thread_id
+        begin_ns + offset_ns + shift_ns, span.kind, node_id, span.thread_id, NULL, NULL
     FROM passed_host AS host
     LEFT JOIN prediction.prefetch USING (variant_id, lane, position)
     INNER JOIN critical_path.span_kind AS span
@@ -101,14 +87,15 @@ mark AS (
     UNION ALL
     SELECT
         variant_id, scope, path_id, hop, 1, 3 * position + 2, trace_id,
-        begin_ns + offset_ns + submit_ns + shift_ns, 'launch_delay', gpu_op_id, NULL
+        begin_ns + offset_ns + submit_ns + shift_ns, 'launch_delay', gpu_op_id, NULL,
+        gpu_op_id, 0
     FROM passed_host
     WHERE is_launch
     UNION ALL
     SELECT
         variant_id, scope, path_id, hop, 1, 3 * position + 1, host.trace_id,
         begin_ns + offset_ns + predicted_ns - kept_ns + shift_ns,
-        'unexplained', call_id, lane
+        'unexplained', call_id, lane, NULL, NULL
     FROM passed_host AS host
     INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
     INNER JOIN prediction.host_own USING (thread_id, position)
@@ -117,7 +104,8 @@ mark AS (
     UNION ALL
     SELECT
         variant_id, scope, path_id, hop, 2, 2 * position + part.later, gpu_op.trace_id,
-        part.begin_ns + shift_ns, part.kind, gpu_op_id, NULL
+        part.begin_ns + shift_ns, part.kind, gpu_op_id, NULL,
+        CASE part.later WHEN 0 THEN gpu_op_id END, CASE part.later WHEN 0 THEN 0 END
     FROM work AS passed
     INNER JOIN hop USING (variant_id, scope, path_id, hop)
     INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
@@ -132,9 +120,11 @@ mark AS (
     WHERE part.begin_ns IS NOT NULL
     UNION ALL
     SELECT
-        variant_id, scope, path_id, hop, 3, part.ordinal, awaited_trace_id,
-        part.begin_ns + next_shift_ns, part.kind, awaited_id, NULL
-    FROM awaited
+        variant_id, scope, path_id, hop, 3, part.ordinal, trace_id,
+        part.begin_ns + shift_ns, part.kind, awaited_id, NULL,
+        CASE part.ordinal WHEN 3 THEN waiting_id END,
+        CASE part.ordinal WHEN 3 THEN waiting_position END
+    FROM critical_path.simulated_wait
     CROSS JOIN LATERAL unnest([
         {'ordinal': 0, 'kind': 'rank_wait', 'begin_ns': arrival_ns},
         {'ordinal': 1, 'kind': 'absent_rank_wait', 'begin_ns': complete_ns},
@@ -175,6 +165,8 @@ SELECT
     ) AS interval_end_ns,
     kind,
     node_id,
-    thread_id
+    thread_id,
+    waiting_id,
+    waiting_position
 FROM begun
 QUALIFY interval_end_ns > interval_start_ns;

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, NamedTuple, assert_never, cast
 
 from .device import Device, Lags, Rendezvous, edges
 from .event_times import Agenda, Cause, EventTime
@@ -28,6 +28,7 @@ from .program import (
     Await,
     Collective,
     Copy,
+    Delayed,
     Delays,
     DeviceSync,
     EventRecord,
@@ -48,7 +49,7 @@ from .program import (
 from .truth import HostEvent, Kernel, ThreadWait, Truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from random import Random
 
     from .device import Work
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         Rank,
         Scope,
         Thread,
+        Undelayed,
     )
     from .truth import EdgeKind, HostKind
 
@@ -139,6 +141,8 @@ class _HostThread:
     blocked_on: str = ""
     pending: Callable[[], None] | None = None
     """The end of a launch."""
+    own: Mapping[DelayName, int] = field(default_factory=dict)
+    """Delays of the current action that are not the machine's."""
 
     @property
     def parent(self) -> int | None:
@@ -221,13 +225,14 @@ class _Job:
             return
         action = next(thread.frames[-1].actions, None)
         if action is not None:
-            self._perform(thread, action)
+            undelayed, thread.own = _apart(action)
+            self._perform(thread, undelayed)
             return
         event = thread.frames.pop().event
         if event is not None:
             self._close(thread, event, thread.now_ns)
 
-    def _perform(self, thread: _HostThread, action: Action) -> None:
+    def _perform(self, thread: _HostThread, action: Undelayed) -> None:
         match action:
             case Gap():
                 self._resume(thread, thread.now_ns + action.ns)
@@ -251,7 +256,8 @@ class _Job:
                 assert_never(action)
 
     def _draw(self, thread: _HostThread, name: DelayName) -> int:
-        return self.delays.draw(name, thread.random)
+        drawn = self.delays.draw(name, thread.random)
+        return thread.own.get(name, drawn)
 
     def _resume(self, thread: _HostThread, ns: int) -> None:
         thread.now_ns = ns
@@ -402,18 +408,20 @@ class _Job:
         device = thread.process.device
         launch_ns = self._draw(thread, "launch_latency_ns")
         own: set[int] = set()
-        for part in action.work:
-            if isinstance(part, Unseen):
-                device.order(part)
+        for of in action.work:
+            if isinstance(of, Unseen):
+                device.order(of)
                 continue
+            undelayed, thread.own = _apart(of)
+            part = cast("KernelCall", undelayed)
             queue_ns = self._draw(thread, "queue_gap_ns")
             if part.stream in own:
-                queue_ns = action.gap_ns
+                queue_ns = thread.own.get("queue_gap_ns", action.gap_ns)
             own.add(part.stream)
             wait_ns = self._draw(thread, "stream_wait_ns")
             kernel = self._kernel(thread, call, part)
-            lags = Lags(launch_ns, queue_ns, wait_ns)
-            device.launch(kernel, call, thread.now_ns, lags)
+            late_ns = thread.own.get("launch_latency_ns", launch_ns)
+            device.launch(kernel, call, thread.now_ns, Lags(late_ns, queue_ns, wait_ns))
         self._close(thread, call, thread.now_ns)
 
     def _kernel(
@@ -503,3 +511,10 @@ class _Job:
         thread.resumed.append(replace(cause, source=flag.source))
         thread.resumed_ns = ns
         self._resume(thread, ns)
+
+
+def _apart(action: Action) -> tuple[Undelayed, Mapping[DelayName, int]]:
+    """An action, and its own delays."""
+    if isinstance(action, Delayed):
+        return action.action, action.delays
+    return action, {}

@@ -208,7 +208,7 @@ class GraphLaunch:
     """A call that launches all work of a captured graph."""
 
     call: ClassVar[str] = "cudaGraphLaunch"
-    work: tuple[Launch | Copy | Memset | Unseen, ...]
+    work: tuple[Launch | Copy | Memset | Unseen | Delayed, ...]
     ns: int
     """[ns] The time of the call."""
     gap_ns: int
@@ -230,12 +230,21 @@ class Await:
     kind: Literal["fork", "join"]
 
 
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """An action with delays of its own, by name; the others are the machine's."""
+
+    action: KernelCall | HostWait | Await
+    delays: Mapping[DelayName, int]
+
+
 KernelCall = Launch | Copy | Memset | Collective
 HostWait = StreamSync | DeviceSync | EventSync
 PlainCall = EventRecord | StreamWait | OtherCall
 Call = KernelCall | GraphLaunch | HostWait | PlainCall
 Scope = Op | Annotation
-Action = Gap | Scope | Call | Unseen | Notify | Await
+Undelayed = Gap | Scope | Call | Unseen | Notify | Await
+Action = Undelayed | Delayed
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,10 @@ _OWN = "CPU"
 
 def main() -> None:
     """Write the file."""
-    implicit = _with(_IMPLICIT)
-    found = {
-        "implicit": implicit,
-        "explicit": _with(_EXPLICIT) - implicit - _with(_OWN),
-    }
+    own = _with(_OWN)
+    implicit = _with(_IMPLICIT) - own
+    explicit = _with(_EXPLICIT) - implicit - own
+    found = {"implicit": implicit, "explicit": explicit}
     before = json.loads(FILE.read_text()) if FILE.exists() else {}
     known = set(_all())
     kept = {

@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import tracedb
 from tracedb.errors import EstimateError
 from tracedb.from_code.attention import Attention
-from tracedb.from_code.cuda_names import known_capability
+from tracedb.from_code.capability import known_capability
 from tracedb.from_code.fake_run import FakeRun
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -14,9 +15,15 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner
+from code_and_graph import (
+    attention,
+    differences,
+    of_function,
+    recorded,
+    shipped_table,
+)
 from support import CORPUS, ROOT
 from torch import nn
-from torch.profiler import ExecutionTraceObserver, record_function
 
 import tracedb
 from tracedb.cli.main import tracedb as command
@@ -29,7 +36,6 @@ from tracedb.from_code.program import launch
 from tracedb.from_code.recordings import Source
 from tracedb.from_code.subject import Subject
 
-Make = Callable[[], Callable[[], object]]
 Graph = dict[str, Any]
 GPU = "NVIDIA A100-SXM4-80GB"
 
@@ -116,20 +122,6 @@ def words() -> Callable[[], None]:
 MODELS = [perceptron, recommender, images, words]
 
 
-def recorded(make: Make, path: Path) -> Path:
-    """The execution graph of the second and third step."""
-    step = make()
-    step()
-    observer = ExecutionTraceObserver().register_callback(str(path))
-    observer.start()
-    for number in range(2):
-        with record_function(f"ProfilerStep#{number}"):
-            step()
-    observer.stop()
-    observer.unregister_callback()
-    return path
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the graphs."""
@@ -145,10 +137,7 @@ def graphs(folder: Path) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def table() -> LaunchTable:
     """The shipped launch rules."""
-    with tracedb.open() as empty:
-        return LaunchTable.of(
-            empty.connection, tf32_products=False, tf32_convolutions=True
-        )
+    return shipped_table()
 
 
 @pytest.fixture(scope="module")
@@ -175,10 +164,9 @@ def launched(step: Subject, table: LaunchTable) -> list[tuple[Work, str, str]]:
     return found
 
 
-# What the code launches and a CPU's graph does not show: Adagrad with `foreach` first
-# multiplies gradients by the rate, and CUDA's attention copies gradients into another
-# layout.
-NOT_IN_GRAPH = {"recommender": {"_foreach_mul": 1}, "words": {"copy": 8}}
+# What the code launches and a CPU's graph does not show: CUDA's attention copies
+# gradients into another layout.
+NOT_IN_GRAPH = {"words": {"copy": 8}}
 
 
 @pytest.mark.parametrize("name", [model.__name__ for model in MODELS])
@@ -203,6 +191,73 @@ def test_a_graph_launches_what_its_code_does(
     assert held.by_kind["parameter"] == known.by_kind["parameter"]
     if name != "recommender":
         assert held.peak_bytes == pytest.approx(known.peak_bytes, rel=0.1)
+
+
+OTHERWISE_ON_A_CPU = (
+    "F.silu(w).sum()",
+    "F.mish(w).sum()",
+    "F.dropout(w * 2, inplace=True).sum()",
+    "(F.one_hot(rows[:, 0], 16) * w).sum()",
+    "(w * 2).mul_(w).exp_().sum()",
+    "F.hinge_embedding_loss(w, ones)",
+    "w[mask].sum()",
+    "checkpoint(lambda x: x.exp().sin(), w, use_reentrant=False).sum()",
+)
+"""What a CPU computes by other ops, or records otherwise, than a GPU."""
+
+
+def test_what_a_cpu_does_otherwise(table: LaunchTable) -> None:
+    """Kernels of a CPU, copies for gradients, ops of which one raises."""
+    several = of_function("+".join(OTHERWISE_ON_A_CPU))
+    assert differences(several, table, "A100") == []
+
+
+def optimizers() -> Callable[[], None]:
+    """Optimizers of one parameter, with an output argument, fused and in a loop."""
+    made = torch.optim
+    kinds: list[Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = [
+        lambda one: made.SGD(one[:1], lr=0.1),
+        lambda given: made.Adam(given, amsgrad=True),
+        lambda given: made.Adam(given, fused=True),
+        made.Adagrad,
+        made.Adafactor,
+    ]
+    weights = [nn.Parameter(torch.ones(4, 8)), nn.Parameter(torch.ones(8))]
+    several = [kind(weights) for kind in kinds]
+
+    def step() -> None:
+        torch.autograd.backward((weights[0] * weights[1]).square().mean())
+        for one in several:
+            one.step()
+            one.zero_grad(set_to_none=False)
+
+    return step
+
+
+def test_optimizers_of_gpus(table: LaunchTable) -> None:
+    """What an optimizer does with each parameter, a GPU does over lists."""
+    assert differences(optimizers, table, "A100") == []
+
+
+def test_attention_takes_the_way_of_code(table: LaunchTable) -> None:
+    """Random types, sizes, layouts, masks and groups, on GPUs of two generations.
+
+    Where a CPU computes otherwise, gradients have another layout, so copies differ.
+    """
+    draw = random.Random(5)  # noqa: S311 (not for secrets)
+    calls = [attention(draw) for _ in range(10)]
+
+    def several() -> Callable[[], None]:
+        steps = [make() for make in calls]
+
+        def step() -> None:
+            for one in steps:
+                one()
+
+        return step
+
+    found = differences(several, table, "V100", "A100")
+    assert [line for line in found if not re.search(r"\d copy ", line)] == []
 
 
 def test_scalar_tensors_at_one_address_are_no_parameter(

@@ -21,6 +21,7 @@ what they tell one another (`fake_stages`); `joint` finds when they run, and
 
 `graph` reads an execution graph; `graph_step` selects the nodes of a step;
 `graph_program` turns them into the same tree. `graph_values` reads arguments, `on_gpu`
-replaces ops that only CPUs dispatch, `graph_collectives` reads collectives and
+replaces ops that only CPUs dispatch (attention by `attention_way`, which holds for
+code, too, and `attention_ops`), `graph_collectives` reads collectives and
 `graph_memory` derives allocations. This path needs no PyTorch.
 """

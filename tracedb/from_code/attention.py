@@ -1,8 +1,4 @@
-"""Attention as PyTorch computes it: which of its ways, and the ops of each.
-
-The rules are those of PyTorch 2.13 (sdp_utils.cpp, sdp_utils_cpp.h), as far as sizes,
-strides and types decide. cuDNN's attention counts as the next way that is possible.
-"""
+"""Attention of code: the ops of the way in which PyTorch computes it."""
 
 from __future__ import annotations
 
@@ -15,13 +11,20 @@ from torch.nn.attention import SDPBackend
 
 from tracedb.errors import EstimateError
 from tracedb.from_code import place
+from tracedb.from_code.attention_way import (
+    EFFICIENT,
+    FLASH,
+    MATH,
+    PADDED,
+    Operand,
+    Question,
+)
 from tracedb.from_code.casting import HALF
-from tracedb.from_code.on_gpu import FLASH_HEAD
+from tracedb.from_code.recorder import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FLASH, EFFICIENT, MATH = "flash", "efficient", "math"
 _BACKENDS: Any = SDPBackend
 """PyTorch's numbers of the ways, which stubs do not know as such."""
 _ORDERED = {
@@ -29,16 +32,8 @@ _ORDERED = {
     int(_BACKENDS.EFFICIENT_ATTENTION): EFFICIENT,
     int(_BACKENDS.MATH): MATH,
 }
-_DIMENSIONS = 4
-"""Number of dimensions of queries, keys and values that fused ways take."""
-_TRAINED_HEAD, _WIDE_HEAD = 192, 224
-"""Small GPUs train FlashAttention with heads up to the first, or above the second."""
-_ROW_BYTES, _PADDED, _MASK_ROW = 16, 8, 8
-"""[B] Rows of tensor cores; elements to which heads and rows of masks are padded."""
-_AMPERE, _VOLTA = (8, 0), (7, 0)
-_SMALL = (((8, 6), (8, 9)), ((12, 0), (12, 1)))
-"""GPUs that have less shared memory than the others of their generation."""
-_ON_CPU = (torch.float64, torch.float32, *HALF)
+_MASK_ROW = 8
+"""Elements to which rows of masks are padded."""
 _aten = torch.ops.aten
 
 
@@ -87,100 +82,36 @@ class Attention:
             EFFICIENT: cuda.mem_efficient_sdp_enabled(),
             MATH: cuda.math_sdp_enabled(),
         }
-        possible: dict[str, Callable[[], bool]] = {MATH: lambda: True}
+        order = tuple(_ORDERED)
         if on_gpu:
-            order = torch._C._get_sdp_priority_order()  # noqa: SLF001 (it has no public name)
-            possible |= {FLASH: self._is_flash, EFFICIENT: self._is_efficient}
-        else:
-            order = list(_ORDERED)
-            possible |= {FLASH: self._is_flash_on_cpu}
-        for way in (_ORDERED[number] for number in order if number in _ORDERED):
-            if enabled[way] and way in possible and possible[way]():
-                return way
+            order = tuple(torch._C._get_sdp_priority_order())  # noqa: SLF001 (it has no public name)
+        ways = (_ORDERED[number] for number in order if number in _ORDERED)
+        allowed = tuple(way for way in ways if enabled[way])
+        found = self._question().way(allowed, on_gpu=on_gpu)
+        if found is not None:
+            return found
         raise EstimateError(
             f"{place.of_caller()}: none of the enabled ways computes this attention; "
             "let sdpa_kernel() allow SDPBackend.MATH"
         )
 
-    def _is_flash_on_cpu(self) -> bool:
-        return (
-            not self.dropout_p
-            and self._is_dense(of_groups=True)
-            and self._is_mask_broadcast
-            and len({tensor.shape[-1] for tensor in self.heads}) == 1
-            and all(tensor.stride(-1) == 1 for tensor in self.heads)
-            and self._is_of(_ON_CPU)
-        )
-
-    def _is_flash(self) -> bool:
-        gpu = self.gpu or _AMPERE
-        head = self.query.shape[-1]
-        return (
-            gpu >= _AMPERE
-            and self.attn_mask is None
-            and self._is_dense(of_groups=True)
-            and {tensor.shape[-1] for tensor in self.heads} == {head}
-            and head <= FLASH_HEAD
-            and not self._is_too_wide(gpu, head)
-            and not (self.is_causal and self.query.shape[-2] != self.key.shape[-2])
-            and (head == 1 or all(tensor.stride(-1) == 1 for tensor in self.heads))
-            and self._is_of(HALF)
-        )
-
-    def _is_efficient(self) -> bool:
-        gpu = self.gpu or _AMPERE
-        types = (torch.float32, *(HALF if gpu >= _AMPERE else HALF[:1]))
-        is_tensor_core = gpu >= _AMPERE or (gpu >= _VOLTA and self.query.dtype in HALF)
-        rows = _ROW_BYTES // self.query.element_size() if is_tensor_core else 1
-        last = [tensor.shape[-1] for tensor in self.heads]
-        masks = () if self.attn_mask is None else (self.attn_mask,)
-        return (
-            self._is_dense(of_groups=False)
-            and last[0] == last[1]
-            and all(size and size % rows == 0 for size in last)
-            and all(tensor.stride(-1) == 1 for tensor in (*self.heads, *masks))
-            and self._is_of(types)
-        )
-
-    def _is_dense(self, *, of_groups: bool) -> bool:
-        """Whether sizes fit without being broadcast; keys may be shared by a group."""
-        query, key, value = self.heads
-        if not query.dim() == key.dim() == value.dim() == _DIMENSIONS:
-            return False
-        if len({tensor.shape[0] for tensor in self.heads}) > 1:
-            return False
-        if not (query.shape[-2] and key.shape[-2]):
-            return False
-        count, shared, others = (tensor.shape[1] for tensor in self.heads)
-        if self.enable_gqa and of_groups:
-            return shared == others and count % shared == 0
-        return count == shared == others
-
-    @property
-    def _is_mask_broadcast(self) -> bool:
-        mask = self.attn_mask
-        if mask is None:
-            return True
-        if mask.requires_grad or mask.dim() not in {2, _DIMENSIONS}:
-            return False
-        batch, heads, queries, _ = self.query.shape
-        wanted = (batch, heads, queries, self.key.shape[-2])[-mask.dim() :]
-        return all(
-            size in {1, full} for size, full in zip(mask.shape, wanted, strict=True)
-        )
-
-    def _is_of(self, types: tuple[torch.dtype, ...]) -> bool:
-        kinds = {tensor.dtype for tensor in self.heads}
-        return len(kinds) == 1 and kinds <= set(types)
-
     @property
     def _is_trained(self) -> bool:
         return torch.is_grad_enabled() and any(t.requires_grad for t in self.heads)
 
-    def _is_too_wide(self, gpu: tuple[int, int], head: int) -> bool:
-        if not self._is_trained or not any(a <= gpu <= b for a, b in _SMALL):
-            return False
-        return head > _TRAINED_HEAD and (head <= _WIDE_HEAD or self.dropout_p > 0)
+    def _question(self) -> Question:
+        mask = self.attn_mask
+        return Question(
+            _operand(self.query),
+            _operand(self.key),
+            _operand(self.value),
+            mask=None if mask is None else _operand(mask),
+            has_dropout=self.dropout_p > 0,
+            is_causal=self.is_causal,
+            is_grouped=self.enable_gqa,
+            is_trained=self._is_trained,
+            gpu=self.gpu,
+        )
 
     def on_gpu(self, dropout: Callable[[torch.Tensor, float], torch.Tensor]) -> Any:  # noqa: ANN401
         """Dispatch CUDA's ops."""
@@ -190,7 +121,7 @@ class Attention:
                 return self._by_products(dropout)
         if way == FLASH:
             size = self.query.shape[-1]
-            padding = (0, -size % _PADDED)
+            padding = (0, -size % PADDED)
             heads = self.heads
             if padding[1]:
                 heads = tuple(functional.pad(t, padding) for t in heads)  # type: ignore[assignment]
@@ -269,6 +200,17 @@ class Attention:
         found = torch.matmul(weights, value).to(dtype=kind)
         del returned
         return found
+
+
+def _operand(tensor: torch.Tensor) -> Operand:
+    shape = shape_of(tensor)
+    return Operand(
+        shape.dims,
+        shape.dtype,
+        shape.element_bytes,
+        tuple(map(int, tensor.stride())),
+        needs_gradient=tensor.requires_grad,
+    )
 
 
 def _as_numbers(mask: torch.Tensor, kind: torch.dtype) -> torch.Tensor:

@@ -267,7 +267,7 @@ def _on_gpu(  # noqa: PLR0913 (what `estimate` was given)
         )
         if is_graph(step):
             has_size = batch is not None or find_largest_batch
-            subject: Subject = _of_graph(step, ranks, has_size=has_size)
+            subject: Subject = _of_graph(step, device.name, ranks, has_size=has_size)
             largest_batch = None
         else:
             from tracedb.from_code.recordings import Source
@@ -337,8 +337,10 @@ def _alone(source: Source, batch: int | None) -> Recording | None:
     return None if recording.has_messages else recording
 
 
-def _of_graph(path: str | Path, ranks: int | None, *, has_size: bool) -> Subject:
-    """The step of an execution graph."""
+def _of_graph(
+    path: str | Path, gpu: str, ranks: int | None, *, has_size: bool
+) -> Subject:
+    """The step of an execution graph, on a GPU."""
     from tracedb.from_code.graph import read
     from tracedb.from_code.graph_program import subject
 
@@ -347,7 +349,7 @@ def _of_graph(path: str | Path, ranks: int | None, *, has_size: bool) -> Subject
             f"{path}: an execution graph has a fixed batch size, the one that it was "
             "recorded with"
         )
-    return subject(read(path), ranks)
+    return subject(read(path), ranks, gpu=gpu)
 
 
 def known(

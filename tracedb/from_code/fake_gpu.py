@@ -27,6 +27,7 @@ from torch.utils._device import DeviceContext
 from tracedb.errors import EstimateError
 from tracedb.from_code import lazy, place
 from tracedb.from_code.attention import Attention
+from tracedb.from_code.capability import known_capability
 from tracedb.from_code.casting import HALF
 from tracedb.from_code.changed import changed
 from tracedb.from_code.checks import FOUND
@@ -36,11 +37,11 @@ from tracedb.from_code.cuda_names import (
     Generator,
     Properties,
     capability,
-    known_capability,
 )
 from tracedb.from_code.draws import know
 from tracedb.from_code.fake_cuda import STREAMS, Nvtx, nothing, told
 from tracedb.from_code.fake_mesh import really
+from tracedb.from_code.spread import note_classes
 from tracedb.from_code.unknown import Count, Unknown
 
 if TYPE_CHECKING:
@@ -268,7 +269,15 @@ class FakeGpu(TorchFunctionMode):
                 f"{place.of_caller()}: the number of classes depends on a value that "
                 "is known only in a real run; give one_hot() `num_classes`"
             )
-        return functional.one_hot(tensor, num_classes)
+        if num_classes == -1 or tensor.dtype is not torch.int64:
+            return functional.one_hot(tensor, num_classes)
+        # Fake tensors are compared with all classes instead.
+        made = tensor.new_zeros((*tensor.shape, num_classes))
+        if tensor.numel():
+            # What is noted of a tensor holds until it is written to the next time.
+            made = made.scatter_(-1, tensor.unsqueeze(-1), 1).data
+        note_classes(tensor, made)
+        return made
 
     def _at(
         self,
@@ -362,11 +371,12 @@ class FakeGpu(TorchFunctionMode):
         *,
         train: bool | None = None,
     ) -> torch.Tensor:
-        """Dispatch CUDA's op for dropout, which is one kernel."""
-        del inplace
+        """Dispatch CUDA's op for dropout, which is one kernel unless it is in place."""
         is_training = training if train is None else train
         if not is_training or p == 0:
             return input
+        if inplace:
+            return torch.dropout_(input, p, is_training)
         return torch.native_dropout(input, p, is_training)[0]
 
     def attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401

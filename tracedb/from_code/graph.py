@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,8 @@ _SCHEMAS = ("1.0.", "1.1.")
 _NODES = """
 SELECT
     id, parent_id, name, tid, sequence_number, scope, op_schema, is_op,
-    inputs, input_dims, input_types, outputs, output_dims, output_types, attributes
+    inputs, input_dims, input_types, input_strides,
+    outputs, output_dims, output_types, attributes
 FROM staging.et_op
 WHERE trace_id = ?
 ORDER BY et_node_id
@@ -118,11 +119,15 @@ def _parameters(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Values:
-    """An argument or a result: its value, its dimensions and its type."""
+    """An argument or a result: its value, its dimensions and its type.
+
+    Strides are those of arguments, in elements, in graphs that record them.
+    """
 
     value: Any
     dims: Any
     type: str
+    strides: Any = ()
 
 
 @dataclass(frozen=True)
@@ -191,11 +196,12 @@ def _node(place: int, row: tuple[Any, ...], path: str | Path) -> GraphNode:
         )
     try:
         texts = [json.loads(text) if text else [] for text in row[8:]]
-        values, dims, types, results, result_dims, result_types, listed = texts
+        values, dims, types, strides, results, result_dims, result_types, listed = texts
         return GraphNode(
             number, parent, name, thread or 0, -1 if sequence is None else sequence,
             scope or 0, schema or "", bool(is_op),
-            _values(values, dims, types), _values(results, result_dims, result_types),
+            _values(values, dims, types, strides),
+            _values(results, result_dims, result_types, []),
             {given["name"]: given["value"] for given in listed}, place,
         )  # fmt: skip
     except (TypeError, ValueError, KeyError) as error:
@@ -205,9 +211,17 @@ def _node(place: int, row: tuple[Any, ...], path: str | Path) -> GraphNode:
         ) from error
 
 
-def _values(values: list[Any], dims: list[Any], types: list[str]) -> list[Values]:
+def _values(
+    values: list[Any], dims: list[Any], types: list[str], strides: list[Any]
+) -> list[Values]:
     parts = zip(values, dims, types, strict=True)
-    return [Values(value, sizes, str(kind)) for value, sizes, kind in parts]
+    if len(strides) != len(values):
+        # Compilers' kernels have none.
+        strides = [()] * len(values)
+    return [
+        Values(value, sizes, str(kind), steps)
+        for (value, sizes, kind), steps in zip(parts, strides, strict=True)
+    ]
 
 
 def _graph(path: str, listed: list[GraphNode]) -> Graph:
@@ -216,8 +230,10 @@ def _graph(path: str, listed: list[GraphNode]) -> Graph:
         ((twice, _),) = Counter(node.id for node in listed).most_common(1)
         raise EstimateError(f"{path}: two nodes have the id {twice}")
     roots = []
+    around = _surrounding(listed)
     for node in sorted(listed, key=lambda node: node.id):
         above = nodes.get(-1 if node.parent_id is None else node.parent_id)
+        above = above or around.get(node.id)
         if above is None or above is node or not above.is_op:
             roots.append(node)
         else:
@@ -231,6 +247,24 @@ def _graph(path: str, listed: list[GraphNode]) -> Graph:
             "it with PyTorch 1.13 or later"
         )
     return Graph(path, tops, nodes)
+
+
+def _surrounding(listed: Sequence[GraphNode]) -> dict[int, GraphNode]:
+    """The innermost node of the thread around each node.
+
+    The parent of a node is missing if it raised an exception, as the recomputation of
+    a checkpoint does when it has what it needs.
+    """
+    found: dict[int, GraphNode] = {}
+    opened: defaultdict[int, list[GraphNode]] = defaultdict(list)
+    for node in sorted(listed, key=lambda node: node.id):
+        around = opened[node.thread]
+        while around and not around[-1].surrounds(node):
+            around.pop()
+        if around:
+            found[node.id] = around[-1]
+        around.append(node)
+    return found
 
 
 def _refuse_depth(path: str, roots: list[GraphNode]) -> None:

@@ -7,7 +7,8 @@ the CPU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from tracedb.errors import EstimateError
@@ -32,9 +33,16 @@ if TYPE_CHECKING:
     from tracedb.from_code.memory import Memory
 
 _LOADER = "enumerate(DataLoader)"
-_OPTIMIZER = "Optimizer."
+_OPTIMIZER, _STEP = "Optimizer.", "Optimizer.step"
+_FUSED = "aten::_fused_"
 _LEAF = "torch::autograd::AccumulateGrad"
 _COPIES = ("aten::_to_copy", "aten::copy_")
+_LAYER = "aten::mkldnn_rnn_layer"
+_CLASSES = "aten::one_hot"
+_PUT = ("aten::index_put_", "aten::_index_put_impl_")
+_BY_PLACES = ("aten::index", *_PUT)
+_FILL = "aten::masked_fill_"
+"""A mask and a number are put by filling."""
 _ASKING = ("prim::", "profiler::", "aten::is_", "aten::resolve_", "aten::result_type")
 """Prefixes of ops that only query, and compute nothing."""
 
@@ -70,14 +78,15 @@ class Reader:
     _arriving: set[object] = field(default_factory=set)
     _is_loading: bool = False
     _is_in_op: bool = False
+    _is_fused: bool = False
     _phase: str = "forward"
     memory: GraphMemory = field(default_factory=GraphMemory)
     bags: fused_bags.FusedBags = field(default_factory=fused_bags.FusedBags)
 
-    def program(self, step: GraphStep) -> Node:
-        """The step as a tree of dispatched ops."""
+    def program(self, step: GraphStep, gpu: str | None = None) -> Node:
+        """The step as a tree of the ops that a GPU dispatches."""
         if not self.is_of_gpu:
-            self.replaced = on_gpu.Replaced.of(step.nodes)
+            self.replaced = on_gpu.Replaced.of(step.nodes, gpu)
         root = Node("", "step")
         root.children = self._all(step.nodes)
         return root
@@ -99,9 +108,15 @@ class Reader:
         elif self.replaced.has(given):
             return self._as_on_gpu(given, node)
         elif _is_composite(given) or not (given.schema or _is_kernel(given)):
-            node.children = self._below(given, node)
+            node.children = self._below(given, node, self._inner(given))
+        elif not self.is_of_gpu and (other := _done_by_another(given)):
+            node.children = self._below(given, node, [other])
         else:
+            counted = [] if self.is_of_gpu else _counted(given)
+            if not self.is_of_gpu:
+                node.children = self._all([*_saved(given), *counted])
             self._dispatch(given, node)
+            on_gpu.note_places(node.dispatched, [n.outputs[0].dims[0] for n in counted])
             if self.is_of_gpu:
                 node.children = self._parts(given)
         return [node]
@@ -122,7 +137,16 @@ class Reader:
             found.append(part)
         return found
 
-    def _below(self, given: GraphNode, node: Node) -> list[Node]:
+    def _inner(self, given: GraphNode) -> Sequence[GraphNode]:
+        """The ops within a composite op, as a GPU dispatches them."""
+        if self.is_of_gpu or given.name != _CLASSES:
+            return given.children
+        # Only on a CPU, it looks whether there are as many classes.
+        return list(dropwhile(lambda n: n.name != "aten::zeros", given.children))
+
+    def _below(
+        self, given: GraphNode, node: Node, inner: Iterable[GraphNode]
+    ) -> list[Node]:
         """The ops within a composite op or an autograd function."""
         before = self._phase, self._is_in_op
         self._is_in_op = True
@@ -130,22 +154,24 @@ class Reader:
             self._phase = "backward"
         if given.name == _LEAF:
             self.memory.gradient(given)
-        found = self._all(given.children)
+        found = self._all(inner)
         self._phase, self._is_in_op = before
         return found
 
     def _range(self, given: GraphNode) -> Node:
         """A range: data loaders stay on the host, optimizers use ops over lists."""
-        before = self._is_loading, self._phase
+        before = self._is_loading, self._phase, self._is_fused
         self._is_loading |= given.name.startswith(_LOADER)
         is_optimizing = given.name.startswith(_OPTIMIZER)
         if is_optimizing:
             self._phase = "optimizer"
+            self._is_fused = any(n.name.startswith(_FUSED) for n in given.walk())
         node = Node(given.name, "annotation", children=self._all(given.children))
-        self._is_loading, self._phase = before
-        is_looped = is_optimizing and not self.is_of_gpu
-        if is_looped and not on_gpu.list_loop(node):
-            self._note(given, "its loop over parameters is not turned into lists")
+        self._is_loading, self._phase, self._is_fused = before
+        if given.name.startswith(_STEP) and not self.is_of_gpu:
+            left = on_gpu.list_loop(node)
+            if left:
+                self._note(given, left)
         return node
 
     def _note(self, given: GraphNode, what: str) -> None:
@@ -173,10 +199,14 @@ class Reader:
             self._enter(made.outputs, is_on_gpu=True)
             phase = self._phase if is_forward else "backward"
             self.memory.made(made, phase, is_view=made.is_view)
-        node.children = self.replaced.instead(given)
-        if node.children and not is_forward:
-            node.name = BACKWARD + node.children[0].name
-        return [node] if node.children else []
+        made_on_gpu = self.replaced.instead(given)
+        if is_forward:
+            node.children = made_on_gpu
+            return [node]
+        return [
+            replace(node, name=BACKWARD + function.name, children=[function])
+            for function in made_on_gpu
+        ]
 
     def _dispatch(self, given: GraphNode, node: Node) -> None:
         """Fill in the op's arguments, results and device."""
@@ -194,6 +224,8 @@ class Reader:
         is_foreign = "::" in given.name and not given.name.startswith("aten::")
         if is_on_gpu and is_foreign and not fused_bags.is_known(given.name):
             self._note(given, "not a PyTorch op; one kernel is assumed")
+        if given.name.startswith(_LAYER):
+            self._note(given, "a recurrent layer; one kernel is assumed, not many")
 
     def _dispatched(self, given: GraphNode) -> Dispatched:
         return Dispatched(
@@ -236,8 +268,11 @@ class Reader:
     def _counts(self, known: Sequence[tuple[object, Shape]]) -> bool:
         """Whether an op increments a step count, which optimizers do on the host.
 
-        All its tensors are scalars, and some existed before the step.
+        All its tensors are scalars, and some existed before the step. Fused optimizers
+        count on the GPU.
         """
+        if self._is_fused:
+            return False
         is_single = all(not shape.dims for _, shape in known)
         return is_single and any(storage not in self._made for storage, _ in known)
 
@@ -288,6 +323,33 @@ def _is_generated(given: GraphNode) -> bool:
     return bool(backend) or (given.name.startswith("triton_") and not given.children)
 
 
+def _done_by_another(given: GraphNode) -> GraphNode | None:
+    """The op that does all the work of an op on any device, if there is one."""
+    if given.name not in _PUT:
+        return None
+    return next((n for n in given.walk() if n.name == _FILL), None)
+
+
+def _counted(given: GraphNode) -> list[GraphNode]:
+    """The ops that turn masks into places, by which any device takes or puts."""
+    if given.name not in _BY_PLACES:
+        return []
+    return [node for node in given.walk() if node.name == "aten::nonzero"]
+
+
+def _saved(given: GraphNode) -> Iterable[GraphNode]:
+    """The copy of what an op in place overwrites, where its gradient needs that."""
+    if not (given.writes and given.name.endswith("_") and given.inputs):
+        return []
+    written = {storage for storage, _ in tensors(given.inputs[:1])}
+    return [
+        node
+        for node in given.children
+        if node.name == "aten::clone"
+        and written & {storage for storage, _ in tensors(node.inputs)}
+    ]
+
+
 def _is_composite(given: GraphNode) -> bool:
     """Whether an op has no kernel of its own, and calls other ops."""
     if given.name.startswith(("c10d::", "_c10d_functional::")):
@@ -308,15 +370,17 @@ class Program:
     tf32_convolutions: bool = True
 
 
-def subject(graph: Graph, ranks: int | None = None) -> Program:
-    """The last whole step of an execution graph.
+def subject(
+    graph: Graph, ranks: int | None = None, *, gpu: str | None = None
+) -> Program:
+    """The last whole step of an execution graph, on a GPU of this name.
 
     Raises `EstimateError` if it has no ops on tensors.
     """
     step = last_step(graph)
     groups = Groups.of(graph.nodes.values(), ranks)
     reader = Reader(step.autograd, is_of_gpu(graph), groups)
-    root = reader.program(step)
+    root = reader.program(step, gpu)
     if not any(node.dispatched for node in root.walk()):
         raise EstimateError(f"{graph.path}: {step.words} has no ops on tensors")
     left_out = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tracedb.from_code.attention_way import Operand
 from tracedb.from_code.ops import Argument, Shape
 
 if TYPE_CHECKING:
@@ -70,6 +71,15 @@ def shapes(values: Iterable[Values]) -> Iterator[Shape]:
 def arguments(values: Iterable[Values]) -> Iterator[Argument]:
     """Arguments as the profiler lists them."""
     return map(_argument_of, values)
+
+
+def operand(value: Values) -> Operand | None:
+    """A tensor with its strides, if they are recorded; None if there is none."""
+    found = _argument_of(value)
+    if not isinstance(found, Shape):
+        return None
+    strides = tuple(map(int, value.strides))
+    return Operand(found.dims, found.dtype, found.element_bytes, strides)
 
 
 def _argument_of(value: Values) -> Argument:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tracedb.from_code.graph_values import arguments, shapes
+from tracedb.from_code.attention_ops import Pair, attention_ops, gpu_op
+from tracedb.from_code.attention_way import MATH, Question
+from tracedb.from_code.capability import known_capability
+from tracedb.from_code.graph_values import arguments, operand, shapes
 from tracedb.from_code.launches import BAGS
-from tracedb.from_code.ops import Argument, Dispatched, Shape
+from tracedb.from_code.ops import Dispatched, Shape
 from tracedb.from_code.program import BACKWARD, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tracedb.from_code.graph import GraphNode
-
-FLASH_HEAD = 256
-"""Largest head size that FlashAttention takes."""
 
 NAMES = {
     "aten::mkldnn_linear": "aten::linear",
@@ -32,9 +32,10 @@ NAMES = {
 _BAGS = ("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
 _OF_BAGS = 3
 """The argument of their gradient that has the bag of each index."""
-_ROWS = 32
-"""The memory-efficient kernel pads rows of its sums to a multiple of this."""
-_HALF = ("c10::Half", "c10::BFloat16")
+_DROPOUT, _ATTENTION = "aten::dropout", "aten::scaled_dot_product_attention"
+_REPLACED = (_DROPOUT, _ATTENTION)
+_ZERO = ("0", "0.0")
+_BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
 _LISTS = frozenset(
     f"aten::{name}"
     for name in (
@@ -44,15 +45,11 @@ _LISTS = frozenset(
     )
 )  # fmt: skip
 """Ops that have a `_foreach` variant."""
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The ops of the forward and backward pass, and the backward function's name."""
-
-    forward: Dispatched
-    backward: Dispatched
-    function: str
+_MASKS = ("bool", "unsigned char")
+_LOOPED = ("Adafactor", "Muon", "SparseAdam", "LBFGS")
+"""Optimizers that loop over parameters on GPUs, too."""
+_OTHERWISE = ("ASGD", "RAdam", "Rprop")
+"""Optimizers that have other ops over lists than over each parameter."""
 
 
 @dataclass
@@ -64,8 +61,8 @@ class Replaced:
     _done: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, tops: Iterable[GraphNode]) -> Replaced:
-        """Find the nodes to replace in a step."""
+    def of(cls, tops: Iterable[GraphNode], gpu: str | None = None) -> Replaced:
+        """Find the nodes to replace in a step on a GPU."""
         found = cls()
         owners: dict[int, GraphNode] = {}
         nodes = [node for top in tops for node in top.walk()]
@@ -75,13 +72,18 @@ class Replaced:
                 # An op without gradient has the sequence number of the next one.
                 if known is None or known.id < node.id:
                     owners[node.sequence] = node
+        capability = known_capability(gpu) if gpu else None
         within: set[int] = set()
         for node in nodes:
-            make = None if node.id in within else _MADE.get(node.name)
-            pair = make(node) if make else None
+            pair = None
+            own = {n.id for n in node.walk()} if node.name in _REPLACED else set()
+            if node.id not in within and node.name == _DROPOUT:
+                pair = _dropout(node)
+            elif node.id not in within and node.name == _ATTENTION:
+                is_trained = any(n.id in own for n in owners.values())
+                pair = _attention(node, capability, is_trained=is_trained)
             if pair is not None:
                 found.forward[node.id] = pair
-                own = {n.id for n in node.walk()}
                 found.backward |= {s: pair for s, n in owners.items() if n.id in own}
                 within |= own
         return found
@@ -93,15 +95,16 @@ class Replaced:
     def instead(self, given: GraphNode) -> list[Node]:
         """The replacement; empty where an earlier backward node stands for it."""
         if given.id in self.forward:
-            op = self.forward[given.id].forward
-            return [Node(op.name, "op", dispatched=op)]
+            return [_node(op) for op in self.forward[given.id].forward]
         pair = self.backward[self._sequence(given)]
         key = str(id(pair))
         if key in self._done:
             return []
         self._done.add(key)
-        made = Node(pair.backward.name, "op", dispatched=pair.backward)
-        return [Node(pair.function, "op", children=[made])]
+        return [
+            Node(name, "op", children=[_node(op) for op in ops])
+            for name, ops in pair.backward
+        ]
 
     @staticmethod
     def _sequence(given: GraphNode) -> int:
@@ -117,87 +120,92 @@ def _dropout(given: GraphNode) -> Pair | None:
         list(arguments(given.inputs)),
         shapes(given.outputs),
     )
-    if (
-        rest[1:] != ["True"]
-        or not isinstance(entered, Shape)
-        or rest[0] in ("0", "0.0")
-    ):
+    if rest[1:] != ["True"] or not isinstance(entered, Shape) or rest[0] in _ZERO:
         return None
     mask = Shape(result.dims, "bool", 1)
     return Pair(
-        _op("native_dropout", [entered, *rest], [result, mask]),
-        _op("native_dropout_backward", [result, mask, ""], [result]),
-        "NativeDropoutBackward0",
+        [gpu_op("native_dropout", [entered, *rest], [result, mask])],
+        [
+            (
+                "NativeDropoutBackward0",
+                [gpu_op("native_dropout_backward", [result, mask, ""], [result])],
+            )
+        ],
     )
 
 
-def _attention(given: GraphNode) -> Pair | None:
-    """FlashAttention of half precision without a mask, else the efficient kernel."""
-    query, key, value, mask, dropout, is_causal, *more = arguments(given.inputs)
-    heads = (query, key, value)
-    if not all(isinstance(one, Shape) for one in heads):
+def _attention(
+    given: GraphNode, gpu: tuple[int, int] | None, *, is_trained: bool
+) -> Pair | None:
+    """The ops of the way that a GPU takes; None where a CPU's ops are its own."""
+    heads = [operand(one) for one in given.inputs[:3]]
+    query, key, value = heads
+    if query is None or key is None or value is None:
         return None
-    tensors = [one for one in heads if isinstance(one, Shape)]
-    result = next(iter(shapes(given.outputs)))
-    scale = more[0] if more else ""
-    *outer, length, head = tensors[0].dims
-    sums = Shape((*outer, length), "float", 4)
-    is_half = tensors[0].dtype in _HALF
-    if is_half and not mask and head <= FLASH_HEAD:
-        forward: list[Argument] = [*tensors, dropout, is_causal, "False", scale]
-        backward: list[Argument] = [result, *tensors, result, sums]
-        seeds = []
-        name, function = "flash", "ScaledDotProductFlashAttentionBackward0"
-    else:
-        sums = Shape((*outer, -(-length // _ROWS) * _ROWS), "float", 4)
-        forward = [*tensors, mask, "True", dropout, is_causal, scale]
-        seeds = [Shape((), "long int", 8)] * 2
-        backward = [result, *tensors, mask, result, sums]
-        name, function = "efficient", "ScaledDotProductEfficientAttentionBackward0"
-    full = f"_scaled_dot_product_{name}_attention"
-    return Pair(
-        _op(full, forward, [result, sums, *seeds]),
-        _op(f"{full}_backward", backward, tensors),
-        function,
-    )
+    dropout, is_causal, *more = list(arguments(given.inputs))[4:]
+    grouped = given.argument("enable_gqa")
+    question = Question(
+        query, key, value,
+        mask=operand(given.inputs[3]),
+        has_dropout=dropout not in _ZERO,
+        is_causal=is_causal == "True",
+        is_grouped=grouped is not None and grouped.value is True,
+        is_trained=is_trained,
+        gpu=gpu,
+    )  # fmt: skip
+    if question.way() == MATH and any(n.name == _BY_PRODUCTS for n in given.walk()):
+        return None
+    return attention_ops(question, [dropout, is_causal, *more[:1]])
 
 
-_MADE: dict[str, Callable[[GraphNode], Pair | None]] = {
-    "aten::dropout": _dropout,
-    "aten::scaled_dot_product_attention": _attention,
-}
+def _node(op: Dispatched) -> Node:
+    return Node(op.name, "op", dispatched=op)
 
 
-def _op(name: str, given: Sequence[Argument], results: list[Shape]) -> Dispatched:
-    return Dispatched(
-        f"aten::{name}", list(given), results, is_on_gpu=True, is_view=False
-    )
-
-
-def list_loop(around: Node) -> bool:
+def list_loop(around: Node) -> str:
     """Replace an optimizer's loop over parameters by `_foreach` ops, as on GPUs.
 
-    Return False if the loop has ops with a `_foreach` variant, but they do not repeat.
+    Return what is wrong about the result, if anything.
     """
+    kind = around.name.partition("#")[2].partition(".")[0]
+    if kind in _LOOPED or not any(map(_listed_name, around.children)):
+        return ""
     iterations = _iterations(around.children)
     if iterations is None:
-        return not any(_listed_name(node) for node in around.children)
-    around.children = [
-        made for column in zip(*iterations, strict=True) for made in _over_list(column)
-    ]
-    return True
+        return "its loop over parameters is not turned into lists"
+    columns = list(zip(*iterations, strict=True))
+    around.children = [made for column in columns for made in _over_list(column)]
+    if kind == "Adagrad":
+        around.children = list(_with_products(around.children))
+    return "over lists of parameters, it has other ops" if kind in _OTHERWISE else ""
 
 
 def _iterations(nodes: Sequence[Node]) -> list[Sequence[Node]] | None:
     """The iterations of a loop: equal sequences of names that make up all nodes."""
     names = [node.name for node in nodes]
-    if not any(_listed_name(node) for node in nodes):
-        return None
     for length in range(1, len(names) // 2 + 1):
         count, rest = divmod(len(names), length)
         if not rest and names == names[:length] * count:
             return [nodes[i * length : (i + 1) * length] for i in range(count)]
-    return None
+    return [nodes] if _is_of_one(nodes) else None
+
+
+def _is_of_one(nodes: Sequence[Node]) -> bool:
+    """Whether ops are those of a single parameter: all tensors have its dimensions."""
+    ops = [node.dispatched for node in nodes if node.dispatched is not None]
+    sizes = {shape.dims for op in ops for shape in op.tensors if shape.dims}
+    return len(sizes) == 1
+
+
+def _with_products(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Over lists, gradients are first multiplied by the rate, and then divided."""
+    for node in nodes:
+        op = node.dispatched
+        if node.name == "aten::_foreach_addcdiv_" and op is not None:
+            gradients = op.arguments[1]
+            rated = replace(op, name="aten::_foreach_mul", arguments=[gradients, ""])
+            yield Node(rated.name, "op", dispatched=rated)
+        yield node
 
 
 def note_bags(op: Dispatched) -> None:
@@ -208,6 +216,23 @@ def note_bags(op: Dispatched) -> None:
         rows, of_bags = op.arguments[1], op.arguments[_OF_BAGS]
         if isinstance(of_bags, Shape) and not of_bags.elements:
             op.arguments[_OF_BAGS] = rows
+
+
+def note_places(op: Dispatched | None, counts: Sequence[int]) -> None:
+    """Give an op that takes a mask the places of what it selects instead."""
+    if op is None or not counts:
+        return
+    waiting = iter(counts)
+    for place, given in enumerate(op.arguments):
+        if isinstance(given, list):
+            op.arguments[place] = [p for one in given for p in _places(one, waiting)]
+
+
+def _places(given: Shape, counts: Iterator[int]) -> list[Shape]:
+    """A tensor of places for each dimension of a mask."""
+    if given.dtype not in _MASKS:
+        return [given]
+    return [Shape((next(counts),), "long int", 8)] * len(given.dims)
 
 
 def _listed_name(node: Node) -> str:
@@ -227,6 +252,10 @@ def _over_list(column: Sequence[Node]) -> Sequence[Node]:
     name = _listed_name(column[0])
     if not name or len(ops) < len(column):
         return column
+    if ops[0].writes and not name.endswith("_"):
+        # Its last argument is what it writes to, which is the first one over lists.
+        name += "_"
+        ops = [replace(op, arguments=op.arguments[:-1]) for op in ops]
     given = [
         [one for one in values if isinstance(one, Shape)]
         if isinstance(values[0], Shape)

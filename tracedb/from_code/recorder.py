@@ -93,16 +93,17 @@ def tensors_of(value: object) -> Iterator[torch.Tensor]:
         yield from tensors_of(list(value.values()))
 
 
-def _shape(tensor: torch.Tensor) -> Shape:
+def shape_of(tensor: torch.Tensor) -> Shape:
+    """A tensor's sizes and type, as the profiler names them."""
     name = _TYPES.get(tensor.dtype, str(tensor.dtype))
     return Shape(tuple(map(int, tensor.shape)), name, tensor.element_size())
 
 
 def _argument(value: object) -> Argument:
     if isinstance(value, torch.Tensor):
-        return _shape(value)
+        return shape_of(value)
     if isinstance(value, (list, tuple)) and list(tensors_of(value)):
-        return [_shape(one) for one in tensors_of(value)]
+        return [shape_of(one) for one in tensors_of(value)]
     return "" if value is None else str(value)
 
 
@@ -262,7 +263,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         Return its number, or None if it is not on the GPU.
         """
-        inputs, results = list(map(_shape, given)), list(map(_shape, made))
+        inputs, results = list(map(shape_of, given)), list(map(shape_of, made))
         holdings = list(map(self.holding, [*given, *made]))
         is_on_gpu = self._is_on_gpu([*inputs, *results], holdings)
         op = Dispatched(
@@ -342,7 +343,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Note an op that was not dispatched, and the op that does as much."""
         like, arguments = counted_as
         op = Dispatched(
-            name, list(map(_argument, given)), list(map(_shape, made)),
+            name, list(map(_argument, given)), list(map(shape_of, made)),
             is_on_gpu=any(self.holding(tensor).is_on_gpu for tensor in given),
             is_view=False, writes=True, line=place.of_caller(),
             counted_as=(like, tuple(map(_argument, arguments))),
@@ -525,7 +526,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> None:
         args, kwargs = given
         schema = func._schema  # noqa: SLF001 (it has no public name)
-        inputs = [_shape(t) for t in tensors_of([args, kwargs])]
+        inputs = [shape_of(t) for t in tensors_of([args, kwargs])]
         is_on_gpu = (
             self.side.is_on_gpu
             if self.side.is_given and _makes_like(schema.name)
@@ -534,7 +535,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.ops[number] = Dispatched(
             schema.name,
             _in_order(schema, args, kwargs),
-            [_shape(t) for t in tensors_of(result)],
+            [shape_of(t) for t in tensors_of(result)],
             is_on_gpu,
             is_view=bool(func.is_view),
             transfer=self.side.transfer if "_to_copy" in schema.name else "",

@@ -53,6 +53,13 @@ def choices(indices: torch.Tensor) -> int | None:
     return found
 
 
+def note_classes(indices: torch.Tensor, classes: torch.Tensor) -> None:
+    """Let the classes that are made of indices (`one_hot`) be a mask of their share."""
+    of = choices(indices)
+    if of is not None:
+        _note(classes, _SHARE, 1 / of)
+
+
 def spread(count: int, bins: int) -> list[int]:
     """Evenly spread numbers.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from itertools import chain, pairwise
 from statistics import mean, median
 from typing import Any
 
@@ -199,28 +200,25 @@ def overhead_by_op(recorded: Recorded) -> Iterator[Row]:
 
 
 def host_gap(recorded: Recorded) -> Iterator[Row]:
-    """Gaps by the innermost function and module that are open in their middle."""
+    """Each part of a gap by the innermost function and module that are open in it."""
     roles = {row["thread_id"]: row["role"] for row in recorded.rows("staging.thread")}
-    open_: dict[str, dict[int, list[Row]]] = {}
+    open_: list[dict[int, list[Row]]] = []
     for relation in ("staging.python_frame", "staging.module_call"):
-        open_[relation] = defaultdict(list)
+        open_.append(defaultdict(list))
         for row in recorded.rows(relation):
-            open_[relation][row["thread_id"]].append(row)
-    gaps: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for span in recorded.spans():
+            open_[-1][row["thread_id"]].append(row)
+    gaps: dict[tuple[Any, ...], Counter[int]] = defaultdict(Counter)
+    for number, span in enumerate(recorded.spans()):
+        thread = span["thread_id"]
         if span["type"] == "T1":
-            middle = span["start_ns"] + duration(span) // 2
-            frame, call = (
-                max(
-                    (r for r in by_thread[span["thread_id"]] if _holds(r, middle)),
-                    key=lambda row: (row["start_ns"], -row["end_ns"]),
-                    default={"name": None, "path": None},
-                )
-                for by_thread in open_.values()
-            )
-            role = roles[span["thread_id"]]
-            key = span["run_id"], role, frame["name"], call["path"]
-            gaps[key].append(duration(span))
+            bounds = {span["start_ns"], span["end_ns"]}
+            for row in chain.from_iterable(rows[thread] for rows in open_):
+                bounds |= {row["start_ns"], row["end_ns"]}
+            for start, end in pairwise(sorted(bounds)):
+                if span["start_ns"] <= start < span["end_ns"]:
+                    frame, call = (_innermost(rows[thread], start) for rows in open_)
+                    key = roles[thread], frame.get("name"), call.get("path")
+                    gaps[span["run_id"], *key][number] += end - start
     for (run, role, frame_name, module), times in gaps.items():
         yield {
             "run_id": run,
@@ -228,9 +226,18 @@ def host_gap(recorded: Recorded) -> Iterator[Row]:
             "frame": frame_name,
             "module": module,
             "gap_count": len(times),
-            "time_ns": sum(times),
-            "longest_ns": max(times),
+            "time_ns": times.total(),
+            "longest_ns": max(times.values()),
         }
+
+
+def _innermost(rows: list[Row], at_ns: int) -> Row:
+    """The row of those open at a time that started last; none is empty."""
+    return max(
+        (row for row in rows if _holds(row, at_ns)),
+        key=lambda row: (row["start_ns"], -row["end_ns"]),
+        default={},
+    )
 
 
 def _holds(row: Row, at_ns: int) -> bool:

@@ -364,7 +364,7 @@ def test_frames_are_the_innermost_outside_pytorch(known: Path) -> None:
 
 
 def test_path_intervals_have_frames(known: Path) -> None:
-    """A host gap has the frame in its middle, a kernel the frame of its launch."""
+    """A host gap has the frame with most of it, a kernel the frame of its launch."""
     query = """
         SELECT DISTINCT kind, frame FROM question.path_interval
         WHERE scope = 'period' AND kind IN ('host_gap', 'host_op') AND time_ns > 9_000
@@ -372,6 +372,41 @@ def test_path_intervals_have_frames(known: Path) -> None:
     with tracedb.open(known, read_only=True) as database:
         found = rows(database, query)
     assert ("host_gap", "preprocess (data.py:12)") in found
+
+
+def test_a_gap_is_divided_by_function(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Each function has its own time, whichever happens to be open in the middle."""
+    gap = [
+        ("data.py(3): decode", 10, 55),
+        ("data.py(9): tidy", 55, 65),
+        ("data.py(7): collate", 65, 100),
+        ("data.py(3): decode", 75, 90),
+    ]
+    events = [
+        event("user_annotation", "ProfilerStep#1", 1, 0, 120),
+        event("python_function", "torch/_ops.py(9): run", 1, 0, 1),
+        op("aten::mm", 0, 10),
+        *(event("python_function", name, 1, *times) for name, *times in gap),
+        op("aten::add", 110, 120),
+    ]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": events}))
+    database.ingest([file])
+    gaps = "SELECT frame, gap_count, time_ns, longest_ns FROM question.host_gap"
+    assert rows(database, gaps) == [
+        ("decode (data.py:3)", 1, 60_000, 60_000),
+        ("collate (data.py:7)", 1, 20_000, 20_000),
+        ("tidy (data.py:9)", 1, 10_000, 10_000),
+        (None, 1, 10_000, 10_000),
+    ]
+    lever = "SELECT place, place_ns FROM question.lever WHERE lever = 'python'"
+    assert rows(database, lever) == [("decode (data.py:3)", 60_000)]
+    interval = """
+        SELECT DISTINCT frame FROM question.path_interval WHERE kind = 'host_gap'
+    """
+    assert rows(database, interval) == [("decode (data.py:3)",)]
 
 
 def test_ingest_ends_with_a_short_summary(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ SELECT
         WHEN kind = 'host_gap' THEN regexp_replace(frame, ':\d+\)$', ')')
         ELSE coalesce(op_name, name)
     END AS place,
-    sum(interval.end_ns - interval.start_ns)::BIGINT
-FROM critical_path.interval_op AS interval
+    sum(interval.time_ns)::BIGINT
+FROM critical_path.interval_place AS interval
 INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
 WHERE variant_id = 0 AND critical_path.bounds_period(scope, path.trace_id)
 GROUP BY path.run_id, path.trace_id, path_id, kind, module, place;

@@ -1,7 +1,6 @@
--- The intervals of the critical paths with their op and module: for a call the enclosing
--- op, for GPU work the op around its launch; and with the Python function in which these
--- started. Between ops, module and function are the innermost open ones on the host thread,
--- only as measured: the function in the middle of the interval.
+-- The intervals of the critical paths with their op, module and Python function, as in
+-- `critical_path.interval_place`; an interval that is divided has the place with the most
+-- of its time.
 -- One row per variant (0 is measured) and interval of a path.
 -- Key: variant_id, scope, path_id, start_ns.
 CREATE VIEW critical_path.interval_op (
@@ -37,47 +36,25 @@ CREATE VIEW critical_path.interval_op (
     -- were recorded.
     frame
 ) AS
--- Times by the clock of the trace.
-WITH
-interval AS (
-    SELECT
-        interval.*,
-        interval.start_ns
-        - CASE scope WHEN 'run' THEN coalesce(shift_ns, 0) ELSE 0 END AS own_start_ns
-    FROM critical_path.interval AS interval
-    LEFT JOIN graph.clock USING (trace_id)
-)
-
 SELECT
-    interval.variant_id,
-    interval.scope,
-    interval.path_id,
-    interval.trace_id,
-    interval.start_ns,
-    interval.end_ns,
-    interval.kind,
-    interval.thread_id,
-    interval.node_id,
-    node.name,
+    variant_id,
+    scope,
+    path_id,
+    trace_id,
+    start_ns,
+    end_ns,
+    kind,
+    thread_id,
+    node_id,
+    name,
     stream,
     op_id,
     op_name,
-    module_call.path,
-    frame.name
-FROM interval
-LEFT JOIN graph.node_op AS node ON interval.node_id = node.node_id
-ASOF LEFT JOIN graph.open_module AS open
-    ON
-        CASE variant_id WHEN 0 THEN interval.thread_id END = open.thread_id
-        AND own_start_ns >= open.at_ns
-LEFT JOIN staging.module_call AS module_call
-    ON
-        CASE WHEN op_id IS NULL THEN open.module_call_id ELSE node.module_call_id END
-        = module_call.module_call_id
-ASOF LEFT JOIN graph.open_frame AS frame
-    ON
-        coalesce(
-            node.thread_id, CASE variant_id WHEN 0 THEN interval.thread_id END
-        ) = frame.thread_id
-        AND coalesce(node.at_ns, own_start_ns + (interval.end_ns - interval.start_ns) // 2)
-        >= frame.at_ns;
+    module,
+    frame
+FROM critical_path.interval_place
+QUALIFY
+    row_number() OVER (
+        PARTITION BY variant_id, scope, path_id, start_ns
+        ORDER BY time_ns DESC, frame NULLS LAST, module NULLS LAST
+    ) = 1;

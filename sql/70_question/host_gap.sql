@@ -1,5 +1,5 @@
--- Where is the host between ops? By the module and the Python function outside PyTorch that
--- are open in the middle of each gap, if Python stacks were recorded.
+-- Where is the host between ops? Each gap is divided by the module and the Python function
+-- outside PyTorch that are open in it, if Python stacks were recorded.
 -- One row per run, role of the thread, function and module.
 -- Key: run_id, role, frame, module.
 CREATE VIEW question.host_gap (
@@ -7,42 +7,33 @@ CREATE VIEW question.host_gap (
     run_id,
     -- Role of the host thread.
     role,
-    -- The function, with its file and line, as in `staging.python_frame`; NULL if none is
-    -- open or stacks were not recorded.
+    -- The innermost open function, with its file and line, as in `staging.python_frame`;
+    -- NULL if none is open or stacks were not recorded.
     frame,
-    -- The module, with its enclosing modules; NULL likewise.
+    -- The innermost open module, with its enclosing modules; NULL likewise.
     module,
-    -- Gaps: T1 spans in steps, or in traces without steps.
+    -- Gaps of which a part is there: T1 spans in steps, or in traces without steps.
     gap_count,
-    -- [ns] Their time.
+    -- [ns] Their time there.
     time_ns,
-    -- [ns] The longest gap.
+    -- [ns] The longest time there in one gap.
     longest_ns,
-    -- [1] Their share of all such gaps of the run.
+    -- [1] The share of the time of all gaps of the run.
     time_share
 ) AS
-WITH
-placed AS (
-    SELECT *, start_ns + (end_ns - start_ns) // 2 AS middle_ns
-    FROM overhead.counted_span
-    WHERE type = 'T1'
-)
-
 SELECT
-    placed.run_id,
+    gap.run_id,
     role,
-    frame.name AS frame,
-    module_call.path AS module,
+    frame,
+    module,
     count(*),
-    sum(placed.end_ns - placed.start_ns)::BIGINT AS time_ns,
-    max(placed.end_ns - placed.start_ns),
-    time_ns / nullif(sum(time_ns) OVER (PARTITION BY placed.run_id), 0)
-FROM placed
-INNER JOIN staging.thread AS thread ON placed.thread_id = thread.thread_id
-ASOF LEFT JOIN graph.open_frame AS frame
-    ON placed.thread_id = frame.thread_id AND middle_ns >= frame.at_ns
-ASOF LEFT JOIN graph.open_module AS open
-    ON placed.thread_id = open.thread_id AND middle_ns >= open.at_ns
-LEFT JOIN staging.module_call AS module_call USING (module_call_id)
-GROUP BY placed.run_id, role, frame.name, module_call.path
-ORDER BY placed.run_id, time_ns DESC, role, frame, module;
+    sum(place.time_ns)::BIGINT AS time_ns,
+    max(place.time_ns),
+    sum(place.time_ns)
+    / nullif(sum(sum(place.time_ns)) OVER (PARTITION BY gap.run_id), 0)
+FROM overhead.counted_span AS gap
+INNER JOIN critical_path.gap_place AS place USING (thread_id, start_ns, end_ns)
+INNER JOIN staging.thread AS thread ON gap.thread_id = thread.thread_id
+WHERE type = 'T1'
+GROUP BY gap.run_id, role, frame, module
+ORDER BY gap.run_id, time_ns DESC, role, frame, module;

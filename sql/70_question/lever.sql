@@ -36,7 +36,8 @@ CREATE VIEW question.lever (
     op,
     -- The module with most of it.
     module,
-    -- The Python function, with its file and line, in which most of it started.
+    -- The Python function, with its file and line, in which most of it started; between ops,
+    -- in which most of it is spent.
     frame
 ) AS
 WITH
@@ -56,8 +57,8 @@ part AS (
         op_name AS op,
         module,
         frame,
-        sum(interval.end_ns - interval.start_ns) AS path_ns
-    FROM critical_path.interval_op AS interval
+        sum(interval.time_ns) AS path_ns
+    FROM critical_path.interval_place AS interval
     INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
     WHERE variant_id = 0 AND critical_path.bounds_period(scope, path.trace_id)
     GROUP BY ALL

@@ -93,6 +93,27 @@ def test_a_closed_database_has_no_table(ingested: Ingested) -> None:
     assert database._repr_html_() is None
 
 
+def test_databases_open_in_jupyter_without_its_widgets(ingested: Ingested) -> None:
+    """DuckDB's setting for progress bars needs the package ipywidgets there."""
+    program = (
+        "import sys, types\n"
+        "shell = types.SimpleNamespace(config={'IPKernelApp': {}})\n"
+        "sys.modules['ipywidgets'] = None\n"
+        "sys.modules['IPython'] = types.ModuleType('IPython')\n"
+        "sys.modules['IPython'].get_ipython = lambda: shell\n"
+        "import tracedb\n"
+        "with tracedb.open(sys.argv[1], read_only=True) as database:\n"
+        "    print(database._repr_html_()[:3])"
+    )
+    done = subprocess.run(  # noqa: S603 (our own program)
+        [sys.executable, "-Ic", program, str(ingested(GPU))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("<p>\n", "")
+
+
 def test_unknown_plots_are_an_error(database_of: DatabaseOf) -> None:
     """The error lists the plots; so it does for an unknown run."""
     with pytest.raises(tracedb.QueryError, match="no plot pie; available: periods, "):

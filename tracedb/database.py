@@ -1173,8 +1173,10 @@ def _attach(
         reason = _in_use(error) or _damage(error) or one_line(error)
         raise DatabaseError(f"{path}: {reason}") from error
     connection.execute(f"USE {_NAME}")
-    # After two seconds of a query, it would be drawn on stdout, which is for data.
-    connection.execute("SET enable_progress_bar = false")
+    # After two seconds of a query, it would be drawn on stdout, which is for data. In
+    # Jupyter without ipywidgets there is none, and the setting cannot be changed.
+    if scalar(connection, "SELECT current_setting('enable_progress_bar')"):
+        connection.execute("SET enable_progress_bar = false")
     spill = f"{file}.tmp" if path != _MEMORY else _spill_folder()
     connection.execute(f"SET temp_directory = {literal(spill)}")
 

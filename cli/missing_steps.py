@@ -59,6 +59,9 @@ _OF_COLLECTIVES = (
     *("exposed_communication", "straggler", "collective", "collective_kernel"),
 )
 _NO_OPERATIONS = "this database has no table of operations (docs/stragglers.md)"
+_NO_PLANS = "this database has no sharding plans; `tracedb shard ... --db` writes them"
+_OF_NO_TRACE = ("sharding", "sharding_rank", "sharding_table")
+"""Questions that need no trace."""
 _ON_CPU = (
     "the collectives ran on the CPU, without kernels to time; with several ranks, "
     "`tracedb ask DB straggler` compares them"
@@ -69,8 +72,8 @@ _OTHER_NEEDS = {
     "last_collective": "this database has no flight recorder dump (docs/howto.md)",
     "logged_collective": "this database has no log with collective times",
     **dict.fromkeys(
-        ("sharding", "sharding_rank", "sharding_table"),
-        "this database has no sharding plans; `tracedb shard ... --db` writes them",
+        ("efficiency", "efficiency_by_op", "efficiency_by_step"),
+        "this database has no kernels that compute",
     ),
     "embedding_table": "this database has no embedding lookups on a GPU",
     "data_loading": "this database has no DataLoader ranges (staging.data_loading)",
@@ -101,6 +104,17 @@ _ONLY_OPERATIONS = (
     "a table of operations has neither ops nor kernels; use `tracedb summary`, or the "
     f"questions {', '.join(_OF_OPERATIONS)}"
 )
+_OF_LOGS = ("last_collective", "logged_collective")
+_ONLY_LOGS = (
+    "a log of collectives has neither ops nor kernels; use `tracedb summary`, or the "
+    f"questions {', '.join(_OF_LOGS)}, stuck_collective"
+)
+
+_ONLY_GRAPHS = (
+    "this database has only execution graphs, which have no times: `tracedb estimate "
+    "GRAPH.json --gpu A100` estimates a step, and ingest adds the trace of the same run"
+)
+_NO_TRACES = "this database has no traces: `tracedb ingest` adds them"
 
 _TRACES = """
 SELECT trace_id, run_id, CASE WHEN rank >= 0 THEN rank END AS rank
@@ -143,8 +157,7 @@ def write_rows(
         output.rows(rows, brief)
     if rows.is_empty():
         is_of_logs = question == "stuck_collective"
-        recorded = db.relation("question.recording")
-        reason = _why_none_is_stuck(db) if is_of_logs else _reason(recorded, question)
+        reason = _why_none_is_stuck(db) if is_of_logs else _reason(db, question)
         if reason:
             tell(reason)
         else:
@@ -231,10 +244,11 @@ def _tell_kinds(rows: pl.DataFrame, words: dict[str, str]) -> None:
                 tell(line)
 
 
-def _reason(recorded: pl.DataFrame, question: str) -> str:
+def _reason(db: tracedb.Database, question: str) -> str:
     """What the traces lack for a question; empty if that is unknown."""
-    if (question in _OF_OPERATIONS) != (set(recorded["profiler"]) == {"operations"}):
-        return _NO_OPERATIONS if question in _OF_OPERATIONS else _ONLY_OPERATIONS
+    recorded = db.relation("question.recording")
+    if (of_others := _other_kind(db, recorded, question)) is not None:
+        return of_others
     needed, words = _NEEDS.get(question, ("", ""))
     if question.startswith("scenario_"):
         return "no scenario given; use --scenario, or `tracedb whatif`"
@@ -246,6 +260,23 @@ def _reason(recorded: pl.DataFrame, question: str) -> str:
         return words
     known = _OTHER_NEEDS | (_OF_STEPS if recorded["step_count"].sum() else {})
     return known.get(question, "")
+
+
+def _other_kind(
+    db: tracedb.Database, recorded: pl.DataFrame, question: str
+) -> str | None:
+    """What a database without traces of ops has instead; None if it has such traces."""
+    if question in _OF_NO_TRACE:
+        return _NO_PLANS
+    if recorded.is_empty():
+        graphs = db.sql("SELECT 1 FROM staging.trace LIMIT 1")
+        return _NO_TRACES if graphs.is_empty() else _ONLY_GRAPHS
+    if (question in _OF_OPERATIONS) != (set(recorded["profiler"]) == {"operations"}):
+        return _NO_OPERATIONS if question in _OF_OPERATIONS else _ONLY_OPERATIONS
+    kept = recorded.sum().row(0, named=True)
+    if not (kept["op_count"] or kept["gpu_op_count"]) and kept["collective_count"]:
+        return _OTHER_NEEDS[question] if question in _OF_LOGS else _ONLY_LOGS
+    return None
 
 
 def _why_none_is_stuck(db: tracedb.Database) -> str:

@@ -42,7 +42,7 @@ def serve(database: str, run: int | None, port: int, memory: int | None) -> None
     from tracedb.serve import Server
 
     with tracedb.open(database, read_only=True) as opened:
-        chosen = find_run(opened.connection, run).run_id
+        chosen = find_run(opened.connection, run, jobs=True).run_id
     with Server(database, chosen, port, memory) as server:
         tell(f"{database}, run {chosen}: {server.url}")
         tell("stop it with Ctrl-C")

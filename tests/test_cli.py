@@ -327,6 +327,27 @@ def test_an_empty_answer_says_why(tiny: Path, question: str, said: str) -> None:
     assert done.stderr.count("\n") == 2
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("dlrm_cpu/dlrm.et.json.gz", "this database has only execution graphs"),
+        ("stuck_gloo", "a log of collectives has neither ops nor kernels"),
+    ],
+)
+def test_what_has_no_ops_says_so(ingested: Ingested, path: str, said: str) -> None:
+    """Without traces of ops, other questions than its own have that as their reason."""
+    database = ingested(SAMPLES / path)
+    done = run("ask", database, "period")
+    assert done.stderr.startswith(f"no rows\n{said}")
+    done = run("predict", database)
+    assert done.stderr.startswith(f"no rows\n{said}")
+    questions = [r.name for r in catalog.relations() if r.layer == "question"]
+    with open_database(database, read_only=True) as db:
+        assert all(missing_steps._reason(db, name) for name in questions)  # noqa: SLF001
+    done = run("ask", database, "sharding")
+    assert "this database has no sharding plans" in done.stderr
+
+
 def test_an_empty_column_is_left_out_with_a_reason(tiny: Path) -> None:
     """A table names it; other formats keep all columns."""
     done = run("ask", tiny, "host_gap")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from browser import CHROMIUM, Page, browser
 from click.testing import CliRunner
+from pipeline_job import Job, randomly
+from pipeline_job import rows as job_rows
 from support import SAMPLES, DatabaseOf, Ingested, rows
 
 import tracedb
@@ -32,6 +36,7 @@ HOSTILE = (
     "${hacked = 4} {{hacked}} %s @CONTENT@ @SCRIPT@ constructor __proto__",
 )
 GPU = SAMPLES / "generated_gpu"
+REPORTS = ("gpu", "eight", "cpu", "memory", "beside", "hostile", "job")
 
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium; Debian has it: chromium-headless-shell"
@@ -83,7 +88,7 @@ SCENARIOS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
-    """Reports of two GPUs, of eight, of a CPU, and of hostile names."""
+    """Reports of two GPUs, of eight, of a CPU, of a job, and of hostile names."""
     made = tmp_path_factory.mktemp("reports")
     (made / "ranks").mkdir()
     kinds = {"gpu": GPU, "cpu": SAMPLES / "dlrm_cpu", "memory": SAMPLES / "loop_cpu"}
@@ -96,6 +101,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path
             trace.write(made / "ranks" / f"rank{rank}.json")
         database.ingest([made / "ranks"])
         database.report(made / "eight.html")
+    with tracedb.open() as database:
+        job = made / "job.parquet"
+        pl.DataFrame(job_rows(Job(), randomly(6))).write_parquet(job)
+        database.ingest([job])
+        database.report(made / "job.html")
     (made / "scenarios.json").write_text(json.dumps(SCENARIOS))
     with (
         tracedb.open(ingested(GPU), read_only=True) as database,
@@ -117,7 +127,7 @@ def page() -> Iterator[Page]:
         yield opened
 
 
-@pytest.mark.parametrize("name", ["gpu", "eight", "cpu", "memory", "beside", "hostile"])
+@pytest.mark.parametrize("name", REPORTS)
 def test_a_report_loads_nothing(folder: Path, name: str) -> None:
     """No attribute refers to another file; the policy allows inline content only."""
     text = (folder / f"{name}.html").read_text()
@@ -160,6 +170,40 @@ def test_another_run_and_scenarios(folder: Path, database_of: DatabaseOf) -> Non
     assert names == set(SCENARIOS)
     plain = (folder / "gpu.html").read_text()
     assert "difference_kind" not in re.sub(r"<script>.*", "", plain, flags=re.DOTALL)
+
+
+def test_a_job_has_its_operations(tmp_path: Path) -> None:
+    """Each operation is on the lane of its worker; the sections have the answers."""
+    job = tmp_path / "job.parquet"
+    recorded = pl.DataFrame(job_rows(Job(), randomly(6)))
+    recorded.write_parquet(job)
+    with tracedb.open() as database:
+        database.ingest([job])
+        _, data = reported(database, tmp_path / "job.html")
+        answers = database.ask("straggler_slowdown").filter(pl.col("step").is_null())
+        ideal = database.ask("job")["ideal_ns"][0]
+        operations = rows(
+            database,
+            "SELECT rank, stage, type, sum(end_ns - start_ns)::BIGINT "
+            "FROM staging.operation GROUP BY ALL",
+        )
+    drawn = data["timeline"]
+    names = drawn["names"]
+    found: Counter[tuple[str, str]] = Counter()
+    for row in drawn["rows"]:
+        for kind, time_ns in zip(row["k"], row["d"], strict=True):
+            found[drawn["lanes"][row["lane"]]["label"], names[kind]] += time_ns
+    assert found == {
+        (f"rank {rank}, stage {stage}", type_): time_ns
+        for rank, stage, type_, time_ns in operations
+    }
+    assert drawn["steps"]["step"] == sorted(recorded["step"].unique())
+    (costs,) = (part for part in data["sections"] if part["name"] == "slowdown")
+    told = {row[0]: row[1] for row in costs["rows"]}
+    stages = answers.filter(pl.col("scope") == "stage")
+    assert stages.height > 1
+    for name, slowdown in stages.select("name", "slowdown").iter_rows():
+        assert told[f"stage {name}"] == pytest.approx((slowdown - 1) * ideal, abs=1)
 
 
 @pytest.mark.parametrize("name", ["idle", "efficiency", "bounds", "path"])
@@ -334,7 +378,7 @@ def test_bad_output_paths_are_refused(database_of: DatabaseOf, tmp_path: Path) -
 
 
 @needs_chromium
-@pytest.mark.parametrize("name", ["gpu", "eight", "cpu", "memory", "beside", "hostile"])
+@pytest.mark.parametrize("name", REPORTS)
 def test_a_page_has_no_errors_or_requests(folder: Path, page: Page, name: str) -> None:
     """In both themes it is drawn without errors, dialogs or requests."""
     page.errors.clear()
@@ -347,7 +391,7 @@ def test_a_page_has_no_errors_or_requests(folder: Path, page: Page, name: str) -
         backgrounds.add(page.run(script))
         page.run("document.getElementById('theme').click()")
         backgrounds.add(page.run(script))
-        assert page.run("document.querySelectorAll('section').length") > 10
+        assert page.run("document.querySelectorAll('section').length") > 7
         # Overflow would make the page scroll sideways.
         assert page.run("document.documentElement.scrollWidth") <= 1440
     assert len(backgrounds) == 2
@@ -581,7 +625,7 @@ def test_a_report_can_be_printed(folder: Path, page: Page) -> None:
 
 
 @needs_chromium
-@pytest.mark.parametrize("name", ["gpu", "eight", "memory", "beside", "hostile"])
+@pytest.mark.parametrize("name", ["gpu", "eight", "memory", "beside", "hostile", "job"])
 def test_nothing_is_cut_off_on_paper(folder: Path, page: Page, name: str) -> None:
     """Pictures and tables fit the sheet, and omissions are stated."""
     page.open(folder / f"{name}.html")
@@ -597,8 +641,9 @@ def test_nothing_is_cut_off_on_paper(folder: Path, page: Page, name: str) -> Non
     said = page.run("timeline.printed.textContent")
     assert said.startswith(f"{lanes} of " if lanes else "")
     assert bool(said) == (lanes > 0) == (name == "eight")
-    rows = page.run("data.sections.find(s => s.name === 'bounds').rows.length")
-    notes = page.run("document.querySelector('#bounds .printed').textContent")
+    long = "workers" if name == "job" else "bounds"
+    rows = page.run(f"data.sections.find(s => s.name === '{long}').rows.length")
+    notes = page.run(f"document.querySelector('#{long} .printed').textContent")
     assert notes.startswith(f"The first 20 of {rows}" if rows > 20 else "")
     page.send("Emulation.setEmulatedMedia", media="")
     page.size(1440, 900)

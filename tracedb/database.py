@@ -740,7 +740,7 @@ class Database:
         from tracedb.report import find_run, write_report
 
         number = None if run is None else whole_number(run)
-        chosen = find_run(self._connection, number).run_id
+        chosen = find_run(self._connection, number, jobs=True).run_id
         beside = [*self._difference(chosen, against), *self._effects(chosen, scenarios)]
         return stoppable(
             self._connection,

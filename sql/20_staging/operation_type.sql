@@ -7,8 +7,7 @@ CREATE VIEW staging.operation_type (
     type,
     -- Name of its group in results: sends and receives of one direction are one group.
     op_type,
-    -- `forward` or `backward` computation, `send` or `recv` (receive) between stages,
-    -- `collective`, or `other`.
+    -- `compute`, `send` or `recv` (receive) between stages, `collective`, or `other`.
     kind,
     -- `forward` or `backward`, for operations of a microbatch.
     direction,

@@ -121,6 +121,8 @@ def verify(connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]) -> N
 def _no_process(connection: duckdb.DuckDBPyConnection, et_trace_id: int) -> str:
     query = "SELECT header ->> '$.pid' FROM raw.trace WHERE trace_id = ?"
     pid = scalar(connection, query, [et_trace_id])
+    if pid is None:
+        return "it does not tell its process"
     return f"no trace in this database has ops of its process {pid}"
 
 

@@ -1,8 +1,9 @@
 """Write the report of a run: one HTML file with charts and tables, which works offline.
 
 `sections.py` has the sections with their queries, `beside.py` those of another run and
-of scenarios. `timeline.py` chooses what the timeline shows. `page.py` embeds both as
-JSON in the page. `assets/` has the page: plain JavaScript, and uPlot for charts.
+of scenarios, `job.py` those of a table of operations. `timeline.py` chooses what the
+timeline shows. `page.py` embeds both as JSON in the page. `assets/` has the page: plain
+JavaScript, and uPlot for charts.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from tracedb.errors import QueryError, ReportError
 from tracedb.outputs import check_place, written
 from tracedb.part import no_such_number
+from tracedb.report import job
 from tracedb.report.page import page
-from tracedb.report.sections import sections
+from tracedb.report.sections import sections, shown_in_order
 from tracedb.report.timeline import timeline
 from tracedb.summary.statements import statements
 from tracedb.summary.words import WAITS, WORDS
@@ -44,12 +46,22 @@ ORDER BY sum(event_count) DESC, run.run_id
 """
 
 
+_JOB = """
+SELECT run_id, name
+FROM staging.run
+WHERE run_id IN (SELECT run_id FROM staging.operation)
+ORDER BY (SELECT count(*) FROM staging.operation WHERE run_id = run.run_id) DESC, run_id
+"""
+
+
 class Run(NamedTuple):
-    """A run with traces, and the number of other runs in the database."""
+    """A run that can be shown, and the number of other ones in the database."""
 
     run_id: int
     name: str
     others: int
+    is_job: bool = False
+    """Whether it is a table of operations."""
 
 
 def write_report(
@@ -85,15 +97,20 @@ def made(
     A page that `is_live` queries its server (`tracedb/serve.py`).
     """
     connection = database.connection
-    chosen, name, others = find_run(connection, run)
+    chosen, name, others, is_job = find_run(connection, run, jobs=True)
     facts: dict[str, Any] = {"run": name, "run_id": chosen, "other_runs": others}
     answers = database.summary(chosen)
     ((*summary,),) = statements(answers, database.path)
-    parts = [*beside, *sections(connection, chosen, answers)]
+    if is_job:
+        parts = [*beside, *shown_in_order(connection, job.SECTIONS, chosen)]
+    else:
+        parts = [*beside, *sections(connection, chosen, answers)]
+    draw = job.timeline if is_job else timeline
     for most in (_MOST_SLICES, _MOST_SLICES // 3, _MOST_SLICES // 12, 0):
-        drawn = timeline(connection, chosen, most)
+        drawn = draw(connection, chosen, most)
         content = {
             **facts,
+            "is_job": is_job,
             "summary": [piece._asdict() for piece in summary],
             "words": WORDS,
             "waits": WAITS,
@@ -106,18 +123,25 @@ def made(
     return text, {**facts, "bytes": len(text), "notes": drawn["notes"]}
 
 
-def find_run(connection: duckdb.DuckDBPyConnection, run: int | None) -> Run:
+def find_run(
+    connection: duckdb.DuckDBPyConnection, run: int | None, *, jobs: bool = False
+) -> Run:
     """The run with a number, or the one with the most events.
 
-    Raises `QueryError` if there is none.
+    With `jobs`, tables of operations are runs, too, after all others. Raises
+    `QueryError` if there is none.
     """
-    rows = connection.execute(_RUN).fetchall()
+    rows = [(*row, False) for row in connection.execute(_RUN).fetchall()]
+    if jobs:
+        rows += [(*row, True) for row in connection.execute(_JOB).fetchall()]
     if not rows:
+        without = "logs and execution graphs"
         raise QueryError(
-            "no trace with threads or streams to show (tables of operations, logs and "
-            "execution graphs have none); `tracedb summary` tells what the database has"
+            "no trace with threads or streams to show "
+            f"({without if jobs else f'tables of operations, {without}'} have none); "
+            "`tracedb summary` tells what the database has"
         )
-    for number, name in rows:
+    for number, name, is_job in rows:
         if run in (None, number):
-            return Run(int(number), str(name), len(rows) - 1)
-    raise no_such_number(f"run {run}", sorted(number for number, _ in rows))
+            return Run(int(number), str(name), len(rows) - 1, is_job)
+    raise no_such_number(f"run {run}", sorted(row[0] for row in rows))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 500
 _MOST_DRAWN = 10_000
 """Most rows of a section whose picture needs all of them."""
-_DRAWN_WHOLE = frozenset({"bars", "icicle", "memory", "periods", "stack"})
+_DRAWN_WHOLE = frozenset({"bars", "heat", "icicle", "memory", "periods", "stack"})
 """Pictures that would leave out ranks, steps or modules if rows were missing."""
 _LONG_NAME = NAME_LENGTH * 2
 _KNOWN = "known_answer_"
@@ -466,9 +466,17 @@ def sections(
     with ExitStack() as stack:
         for name, rows in rows_of.items():
             stack.enter_context(registered(connection, _known_as(name), rows))
-        made = [
-            (section, shown(connection, section, run, rows_of)) for section in SECTIONS
-        ]
+        return shown_in_order(connection, SECTIONS, run, rows_of)
+
+
+def shown_in_order(
+    connection: duckdb.DuckDBPyConnection,
+    chosen: Iterable[Section],
+    run: int,
+    known: Iterable[str] = (),
+) -> list[Shown]:
+    """Sections of a run; those that follow are left out without rows."""
+    made = [(section, shown(connection, section, run, known)) for section in chosen]
     return [part for section, part in made if part["rows"] or not section.follows]
 
 

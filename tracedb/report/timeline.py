@@ -8,7 +8,7 @@ and the slowest), bins are shorter, to allow a closer look.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tracedb.words import duration, shortened
 
@@ -118,6 +118,26 @@ WHERE
 """
 
 
+class Drawn(Protocol):
+    """A lane: what the page shows of it."""
+
+    @property
+    def trace_id(self) -> int:
+        """Its trace."""
+
+    @property
+    def rank(self) -> int | None:
+        """Its rank, if several lanes have one."""
+
+    @property
+    def label(self) -> str:
+        """Its label."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all of its rows are shown at first."""
+
+
 class Lane(NamedTuple):
     """A host thread or a stream."""
 
@@ -129,6 +149,7 @@ class Lane(NamedTuple):
     role: str | None
     name: str
     tid: str | None
+    is_open: bool = True
 
     @property
     def label(self) -> str:
@@ -139,7 +160,20 @@ class Lane(NamedTuple):
         return " ".join(part for part in (self.role, self.tid, name) if part)
 
 
-class _Step(NamedTuple):
+class Chosen(NamedTuple):
+    """What a timeline shows: lanes, steps, and which of these have detail."""
+
+    lanes: Sequence[Drawn]
+    steps: Sequence[Step]
+    close: Sequence[tuple[int, int, str]]
+    """Begin, end and name of each step with detail."""
+    hidden: Sequence[str]
+    """Notes on what is left out."""
+
+
+class Step(NamedTuple):
+    """A step of a rank."""
+
     trace_id: int
     rank: int | None
     step_id: int
@@ -169,11 +203,19 @@ def timeline(
     connection: duckdb.DuckDBPyConnection, run: int, most: int
 ) -> dict[str, Any]:
     """Lanes, slices, critical paths and steps of a run, as data for the page."""
-    names = _Names()
-    steps = [_Step(*row) for row in _rows(connection, _STEPS, run)]
+    steps = [Step(*row) for row in _rows(connection, _STEPS, run)]
     lanes, hidden = _lanes(connection, run)
-    close = _close_steps(steps)
+    close = close_steps(steps)
     _put(connection, lanes, close, run)
+    return drawn(connection, Chosen(lanes, steps, close, hidden), most)
+
+
+def drawn(
+    connection: duckdb.DuckDBPyConnection, chosen: Chosen, most: int
+) -> dict[str, Any]:
+    """What the temporary tables have, merged to about so many slices."""
+    names = _Names()
+    lanes, steps, close, hidden = chosen
     stretches = {
         is_close: _stretch(
             connection, "report_slice", f"is_close = {is_close}", int(most * share)
@@ -183,9 +225,14 @@ def timeline(
     path_stretch = _stretch(
         connection, "report_interval", "true", int(most * _PATH_SHARE)
     )
-    drawn = {
+    content = {
         "lanes": [
-            {"label": lane.label, "rank": lane.rank, "trace": lane.trace_id}
+            {
+                "label": lane.label,
+                "rank": lane.rank,
+                "trace": lane.trace_id,
+                "open": lane.is_open,
+            }
             for lane in lanes
         ],
         "rows": _slices(connection, stretches, names),
@@ -196,8 +243,8 @@ def timeline(
         "notes": [*hidden, *_merged(connection, stretches, path_stretch, close)],
     }
     for table in ("report_slice", "report_interval", "report_lane", "close"):
-        connection.execute(f"DROP TABLE temp.{table}")
-    return {**drawn, "names": names.all}
+        connection.execute(f"DROP TABLE IF EXISTS temp.{table}")
+    return {**content, "names": names.all}
 
 
 def _rows(
@@ -221,7 +268,7 @@ def _lanes(
     return kept[:MOST_LANES], notes
 
 
-def _close_steps(steps: Sequence[_Step]) -> list[tuple[int, int, str]]:
+def close_steps(steps: Sequence[Step]) -> list[tuple[int, int, str]]:
     """Begin and end over all ranks, and name, of the steps with detail."""
     spans: dict[int, tuple[int, int]] = {}
     for step in steps:
@@ -248,14 +295,21 @@ def _put(
         "lane INTEGER, trace_id BIGINT, thread_id BIGINT, device BIGINT, stream BIGINT)"
     )
     connection.executemany("INSERT INTO report_lane VALUES (?, ?, ?, ?, ?)", rows)
+    put_close(connection, close)
+    for query in (_SLICES, _INTERVALS):
+        connection.execute(query, {"run": run})
+
+
+def put_close(
+    connection: duckdb.DuckDBPyConnection, close: Sequence[tuple[int, int, str]]
+) -> None:
+    """Store the steps with detail in a temporary table."""
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE close (start_ns BIGINT, end_ns BIGINT)"
     )
     connection.executemany(
         "INSERT INTO close VALUES (?, ?)", [step[:2] for step in close]
     )
-    for query in (_SLICES, _INTERVALS):
-        connection.execute(query, {"run": run})
 
 
 def _stretch(
@@ -338,7 +392,7 @@ def _packed(
 def _paths(
     connection: duckdb.DuckDBPyConnection,
     stretch: int,
-    lanes: Sequence[Lane],
+    lanes: Sequence[Drawn],
     names: _Names,
 ) -> list[dict[str, Any]]:
     """The critical path of each rank, and of the run: intervals in order."""
@@ -402,5 +456,5 @@ def _lasts(connection: duckdb.DuckDBPyConnection) -> int:
     return int(lasts or 0)
 
 
-def _columns(rows: Sequence[_Step], names: Sequence[str]) -> dict[str, list[Any]]:
+def _columns(rows: Sequence[Step], names: Sequence[str]) -> dict[str, list[Any]]:
     return {name: [getattr(row, name) for row in rows] for name in names}

@@ -171,7 +171,7 @@ function periods(section) {
     }, values, "The period of each step"));
     if (groups.length > lines.length) made.push(el("p", { class: "words" }, `The first ${lines.length} of ${groups.length} ranks.`));
   }
-  if (groups.length > 1 && steps.length) made.push(...heat(groups, steps));
+  if (groups.length > 1 && steps.length) made.push(...heat(groups, steps, "period_ns"));
   return made;
 }
 
@@ -202,15 +202,22 @@ function memory(section) {
   }, [times.map((at) => at / 1e6), ...lines.map((line) => line.values)], section.title)];
 }
 
-/** Ranks by steps: deviation of each period from the median of its step. */
-function heat(groups, steps) {
+/** A heat map of ranks by steps. */
+function ranksBySteps(section) {
+  const rows = objects(section), groups = [...grouped(rows, (row) => row.rank).values()];
+  const steps = [...new Set(rows.map((row) => row.step))].sort((a, b) => a - b);
+  return groups.length > 1 ? heat(groups, steps, section.columns.find((name) => name.endsWith("_ns"))) : [];
+}
+
+/** Ranks by steps: deviation of each time from the median of its step. */
+function heat(groups, steps, value) {
   const tall = Math.max(4, Math.min(22, Math.floor(400 / groups.length)));
   const all = [...grouped(groups.flat(), (row) => row.step)].map(([step, own]) => {
-    const sorted = own.map((row) => row.period_ns).sort((a, b) => a - b);
+    const sorted = own.map((row) => row[value]).sort((a, b) => a - b);
     return [step, quantile(sorted, 0.5)];
   });
   const medians = new Map(all), places = new Map(steps.map((step, i) => [step, i]));
-  const off = (row) => row.period_ns / (medians.get(row.step) || 1) - 1;
+  const off = (row) => row[value] / (medians.get(row.step) || 1) - 1;
   const most = Math.max(0.02, ...groups.flat().map((row) => Math.abs(off(row))));
   const canvas = el("canvas");
   const height = tall * groups.length + 18;
@@ -244,11 +251,11 @@ function heat(groups, steps) {
     const step = steps[Math.floor((event.offsetX - 90) / cell)];
     const row = own?.find((one) => one.step === step);
     if (!row) return hideTip();
-    showTip(event, `${rankLabel(row)}, step ${step}: ${time(row.period_ns)}, ${(off(row) * 100).toFixed(1)} % from the step's median`);
+    showTip(event, `${rankLabel(row)}, step ${step}: ${time(row[value])}, ${(off(row) * 100).toFixed(1)} % from the step's median`);
   });
   canvas.addEventListener("mouseleave", hideTip);
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", "Ranks by steps: deviation of each period from the median of its step");
+  canvas.setAttribute("aria-label", "Ranks by steps: deviation of each time from the median of its step");
   return [el("h3", null, "Ranks by steps"),
     el("p", { class: "words" }, `Red: longer than the median of the step across ranks. Blue: shorter. Full color is ${(most * 100).toPrecision(2)} %.`), canvas];
 }
@@ -431,4 +438,14 @@ function changes(section) {
   }])];
 }
 
-const PICTURES = { bars, stack, periods, memory, icicle, roofline, ranges, changes, none: () => [] };
+/** What each of some things costs, the most first. */
+function costs(section) {
+  const rows = objects(section).filter((row) => row.cost_ns > 0).slice(0, 24);
+  if (!rows.length) return [];
+  return [labelled(rows, (row) => row.what, 0, rows[0].cost_ns, section.title, (row, x, y) => [{
+    box: svg("rect", { x: x(0), y: y - 7, width: Math.max(1, x(row.cost_ns) - x(0)), height: 14, fill: "#d1495b" }),
+    words: `${time(row.cost_ns)} per step, ${row.slowdown.toFixed(2)}x`,
+  }])];
+}
+
+const PICTURES = { bars, stack, periods, memory, icicle, roofline, ranges, changes, costs, heat: ranksBySteps, none: () => [] };

@@ -12,7 +12,8 @@ function build() {
   };
   const timeline = new Timeline(data.timeline);
   const drawn = part("timeline", "Timeline",
-    "Host threads and GPU streams of all ranks on one clock, with the critical path in red: what each step waited for.", timeline.host);
+    data.is_job ? "The operations of each worker."
+      : "Host threads and GPU streams of all ranks on one clock, with the critical path in red: what each step waited for.", timeline.host);
   const late = new Set(["files", "issues"]);
   const sections = data.sections.map((section) => ({ section, isLate: late.has(section.name) }));
   const shownSection = ({ section }) => {
@@ -21,7 +22,7 @@ function build() {
       : [el("p", { class: "empty" }, section.empty)];
     return part(section.name, section.title, section.words, ...children, query(section));
   };
-  const early = new Set(["difference_period", "difference_kind", "difference_path", "difference_work", "scenarios", "scenario_path", "levers", "trust"]), shownEarly = sections.filter((one) => early.has(one.section.name)).map(shownSection);
+  const early = new Set(["difference_period", "difference_kind", "difference_path", "difference_work", "scenarios", "scenario_path", "levers", "trust", "slowdown", "recovery"]), shownEarly = sections.filter((one) => early.has(one.section.name)).map(shownSection);
   places.append(...[...places.children].slice(0, 1));
   content.append(facts(),
     summary(data.summary),
@@ -51,19 +52,20 @@ function summary(pieces) {
   document.getElementById("places").prepend(el("a", { href: "#summary" }, "Summary"));
   const made = el("section", { id: "summary" }, el("h2", null, "Summary"));
   let list = null, item = null;
-  // No number is parted from its unit.
-  const said = (text) => shown(text).replace(/([\d.]) (s|ms|us|ns|%)(?!\w)/g, "$1\u00a0$2");
+  // No number is parted from its unit, and no option at its hyphens.
+  const said = (text) => shown(text).replace(/([\d.]) (s|ms|us|ns|%)(?!\w)/g, "$1\u00a0$2")
+    .split(/(--[a-z-]+)/).map((piece, i) => (i % 2 ? el("span", { class: "option" }, piece) : piece));
   const into = (tag, name) => {
     if (list?.className !== name) made.append(list = el(tag, { class: name }));
     return list;
   };
   for (const { kind, text, mark } of pieces) {
-    if (kind === "figure") into("dl", "figures").append(el("dt", null, mark), el("dd", null, said(text)));
-    else if (kind === "item") into("ol", "items").append(item = el("li", null, said(text)));
-    else if (kind === "doubt") into("ul", "doubts").append(el("li", null, el("b", { class: mark === "!" && "warning" }, mark), said(text)));
+    if (kind === "figure") into("dl", "figures").append(el("dt", null, mark), el("dd", null, ...said(text)));
+    else if (kind === "item") into("ol", "items").append(item = el("li", null, ...said(text)));
+    else if (kind === "doubt") into("ul", "doubts").append(el("li", null, el("b", { class: mark === "!" && "warning" }, mark), ...said(text)));
     else if (kind === "command") (item ?? made).append(el("code", { class: "next" }, shown(text)));
     else {
-      made.append(el(kind === "title" ? "h3" : "p", { class: kind }, said(text)));
+      made.append(el(kind === "title" ? "h3" : "p", { class: kind }, ...said(text)));
       list = item = null;
     }
   }
@@ -77,11 +79,12 @@ function facts() {
   // The summary's own words, "816 us (median of 100, ...)", so that both say the same.
   const [, period, words] = data.summary.find((piece) => piece.mark === "Step")?.text.match(/^([\d.]+ \w+) \((.*)\)$/) ?? [];
   const gpus = [...new Set(files.map((row) => row.gpu).filter(Boolean))];
+  const single = data.is_job ? "table" : "trace", several = data.is_job ? "tables" : "ranks";
   const fact = (value, words) => el("div", null, el("b", null, value), el("span", null, words));
   return el("div", { class: "facts" },
-    fact(files.length === 1 ? "1 trace" : `${files.length} ranks`, `${count(files.reduce((sum, row) => sum + row.event_count, 0))} events`),
+    fact(files.length === 1 ? `1 ${single}` : `${files.length} ${several}`, `${count(files.reduce((sum, row) => sum + row.event_count, 0))} events`),
     gpus.length ? fact(shown(gpus.join(", ")), "GPU") : null,
-    fact(time(Math.round(data.timeline.lasts_ns)), `from the first event to the last${files.length > 1 ? " of all ranks" : ""}`),
+    fact(time(Math.round(data.timeline.lasts_ns)), data.is_job ? "all steps" : `from the first event to the last${files.length > 1 ? " of all ranks" : ""}`),
     period ? fact(period, `step: ${words}`) : null);
 }
 

@@ -15,7 +15,7 @@ class Timeline {
   constructor(drawn) {
     this.names = drawn.names;
     this.lower = null;
-    this.lanes = drawn.lanes.map((lane, number) => ({ ...lane, number, rows: [], open: true }));
+    this.lanes = drawn.lanes.map((lane, number) => ({ ...lane, number, rows: [] }));
     for (const row of drawn.rows) this.lanes[row.lane].rows.push(this.unpacked(row));
     this.paths = drawn.paths.map((path) => this.unpacked(path));
     this.steps = drawn.steps.start_ns.map((start, i) => ({
@@ -69,10 +69,10 @@ class Timeline {
     this.host = el("div", { class: "timeline" },
       el("div", { class: "tools" }, this.input, this.told,
         button("↑", "Previous match (Shift+Enter)", () => this.goMatch(-1)), button("↓", "Next match (Enter)", () => this.goMatch(1)),
-        this.steps.length ? step : null, path,
+        this.steps.length ? step : null, this.paths.length ? path : null,
         button("+", "Zoom in (w)", () => this.zoom(0.5)), button("−", "Zoom out (s)", () => this.zoom(2)),
         button("All", "Show all (0)", () => this.show(0, this.end)),
-        button("Path ›", "Next interval of the path (p)", () => this.goPath(1)),
+        this.paths.length ? button("Path ›", "Next interval of the path (p)", () => this.goPath(1)) : null,
         el("span", { class: "note" }, el("kbd", null, "w"), el("kbd", null, "s"), " zoom ", el("kbd", null, "a"), el("kbd", null, "d"),
           " move ", el("kbd", null, "Ctrl"), " + wheel, drag, ", el("kbd", null, "Shift"), " + drag to zoom")),
       this.overview, this.axis, this.box, this.detail, this.printed);

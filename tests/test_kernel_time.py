@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -745,6 +746,29 @@ DEVICES = {
     "Unheard 9000": "unknown",
     "": "unknown",
 }
+
+
+def test_devices_of_one_model_are_found_together(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Twenty times as many take no longer: a trace may list a cluster's."""
+    for name, count in (("few", 100), ("many", 2000)):
+        file = tmp_path / f"{name}.json"
+        write(file, batched(64)[:1], H100)
+        trace = json.loads(file.read_text())
+        (device,) = trace["deviceProperties"]
+        trace["deviceProperties"] = [{**device, "id": n} for n in range(count)]
+        file.write_text(json.dumps(trace))
+
+    def seconds() -> float:
+        begun = time.process_time()
+        assert rows(database, "SELECT count(*) FROM prediction.kernel_device")
+        return time.process_time() - begun
+
+    database.ingest([tmp_path / "few.json"])
+    of_few = seconds()
+    database.ingest([tmp_path / "many.json"])
+    assert seconds() < 5 * of_few
 
 
 def test_devices_are_found_by_name(database: tracedb.Database, tmp_path: Path) -> None:

@@ -230,3 +230,20 @@ def test_a_graph_without_ops_is_no_pair(
     database.ingest([tmp_path])
     query = "SELECT pairing FROM staging.trace WHERE format = 'et'"
     assert rows(database, query) == [("the execution graph has no ops",)]
+
+
+@pytest.mark.parametrize(
+    ("graph", "said"),
+    [
+        ({"nodes": []}, "it does not tell its process"),
+        ({"pid": 7, "nodes": []}, "no trace in this database has ops of its process 7"),
+    ],
+)
+def test_a_graph_alone_says_why_it_is_not_paired(
+    database: tracedb.Database, tmp_path: Path, graph: dict[str, object], said: str
+) -> None:
+    """It names the process, if the graph does."""
+    file = tmp_path / "graph.json"
+    file.write_text(json.dumps({"schema": "1.0.1", **graph}))
+    database.ingest([file])
+    assert rows(database, "SELECT pairing FROM raw.trace") == [(said,)]

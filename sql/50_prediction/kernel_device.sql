@@ -27,17 +27,23 @@ named AS (
     INNER JOIN staging.trace USING (run_id, trace_id)
 ),
 
-listed AS (
+-- Once for each name: a job may list many devices of one model, and a pattern is read
+-- again for every name.
+known_name AS (
     SELECT
-        run_id,
-        trace_id,
-        device,
+        name,
         arg_min(hardware, ordinal) AS hardware,
         arg_min(is_fallback, ordinal) AS is_fallback,
         NOT arg_min(is_generic, ordinal) AS is_known
-    FROM named
+    FROM (SELECT DISTINCT name FROM named)
     INNER JOIN prediction.hardware ON regexp_matches(name, name_pattern, 'i')
-    GROUP BY run_id, trace_id, device
+    GROUP BY name
+),
+
+listed AS (
+    SELECT run_id, trace_id, device, hardware, is_fallback, is_known
+    FROM named
+    INNER JOIN known_name USING (name)
 ),
 
 architecture_pattern AS (

@@ -345,17 +345,37 @@ def test_work_is_as_counted_by_hand(
 
 
 def lookup(tables: int, indices: int, bags: int, weights: int) -> Op:
-    """An FBGEMM lookup as the profiler records it, without its result."""
+    """An FBGEMM lookup as the profiler recorded it in 2023, without its result."""
     dims: list[Any] = [[] for _ in range(29)]
-    dims[0], dims[1], dims[6] = [0], [weights], [tables + 1]
-    dims[11], dims[12] = [indices], [tables * bags + 1]
+    dims[0], dims[1] = [0], [weights]
+    dims[4], dims[5], dims[6] = [tables], [tables], [tables + 1]
+    dims[9], dims[11], dims[12] = [tables + 1], [indices], [tables * bags + 1]
     types = ["Scalar"] * 29
     types[0] = types[1] = FLOAT
-    types[6], types[11], types[12] = "int", LONG, LONG
+    types[4] = types[6] = "int"
+    types[5] = types[9] = types[11] = types[12] = LONG
     name = "fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function"
     return Op(name, dims, types)
 
 
+def fused(name: str, arguments: str, **sizes: list[int]) -> Op:
+    """An op of FBGEMM 1.8 as the profiler records it, with its arguments in order."""
+    sizes |= {"weights": [700], "cache": [0, 0], "none": []}
+    types = {"weights": FLOAT, "cache": FLOAT, "grad": FLOAT, "D_offsets": "int"}
+    types |= {"placements": "int", "none": "", "scalar": "Scalar"}
+    each = arguments.split()
+    return Op(
+        f"fbgemm::{name}",
+        [sizes.get(one, []) for one in each],
+        [types.get(one, LONG if one in sizes else "Scalar") for one in each],
+    )
+
+
+# Three tables with 30 rows of 20 / 3 in the mean, for 12 bags.
+SIZES = {
+    "placements": [3], "starts": [3], "D_offsets": [4], "hash": [4],
+    "indices": [30], "offsets": [13], "grad": [4, 20], "locations": [0],
+}  # fmt: skip
 GRADIENT = "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>"
 LOOKED_UP = [
     # One table: 6 rows of 8 for 4 bags. Three: 30 rows of 20 / 3 in the mean, for 12.
@@ -374,6 +394,42 @@ LOOKED_UP = [
         96,
         4 * (48 + 32) + 8 * 10,
         4 * 48,
+    ),
+    (
+        fused(
+            "split_embedding_backward_codegen_sgd_unweighted_pt2_wrapper",
+            "grad none weights none cache placements starts D_offsets D mixed hash "
+            "bits indices offsets pooling none locations block",
+            **SIZES,
+        ),
+        "embedding_bag_backward",
+        400,
+        4 * (200 + 80) + 8 * 42,
+        4 * 200,
+    ),
+    (
+        fused(
+            "split_embedding_codegen_forward_unweighted_pt2_wrapper",
+            "none weights none cache placements starts D_offsets total D hash indices "
+            "offsets pooling none locations locations no dtype",
+            **SIZES,
+        ),
+        "embedding_bag",
+        200,
+        4 * 200 + 8 * 42,
+        4 * 80,
+    ),
+    (
+        fused(
+            "split_embedding_codegen_forward_unweighted_cuda",
+            "weights none cache placements starts D_offsets total D indices offsets "
+            "pooling none locations locations dtype no",
+            **SIZES,
+        ),
+        "embedding_bag",
+        200,
+        4 * 200 + 8 * 42,
+        4 * 80,
     ),
     # No lookup has this number of bags: one row per bag.
     (

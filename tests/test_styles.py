@@ -257,7 +257,7 @@ REFUSED = {
     "argparse.ArgumentParser().parse_args(['x'])": "train.py:18: unrecognized",
     "def step()\n    pass": "train.py:18: cannot run on fake tensors: SyntaxError",
     "graph = torch.cuda.CUDAGraph()": "train.py:18: a CUDA graph cannot be captured",
-    "def step():\n    n = torch.ones(2, dtype=torch.long).max()\n"
+    "def step():\n    n = torch.randint(9, (3,)).max()\n"
     "    torch.arange(n)": "train.py:20: a size depends on a value",
     "def step():\n    model(torch.ones(2, 9))": "train.py:19: cannot run on fake",
 }

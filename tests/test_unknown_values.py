@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +294,63 @@ def test_sizes_by_values_are_told(tmp_path: Path) -> None:
     assert len(found) == len(SELECTED)
     for line, expected in zip(found, SELECTED.values(), strict=True):
         assert expected in line
+
+
+MADE_FROM_NUMBERS = [
+    "torch.full((6,), 4).view(2, 3).sum(1)",
+    "torch.arange(2, 9, 3)",
+    "torch.eye(3, dtype=torch.int32).sum(0) + torch.ones(3, dtype=torch.int8)",
+    "torch.zeros(4, dtype=torch.long).fill_(7)[1:]",
+    "torch.empty(2, dtype=torch.long).copy_(torch.tensor([3, 5]))",
+    "torch.rand(3).new_full((2,), 5, dtype=torch.long).cumsum(0)",
+    "torch.ones_like(torch.rand(2, 2), dtype=torch.long).triu()",
+    "torch.randint(9, (4,)).zero_() + 2",
+]
+CHANGED = [
+    "x = torch.zeros(3, dtype=torch.long)\nx.add_(torch.rand(3).long())",
+    "x = torch.ones(4, dtype=torch.long)\nx[1:].copy_(torch.rand(3))",
+    "x = torch.arange(4)\ny = x[1]\ny.mul_(loss.detach().long())",
+    "x = torch.tensor([3, 4]).new_empty(2)",
+    # What may stand for data.
+    "x = torch.ones(3)",
+]
+
+
+def test_values_made_from_numbers_are_known(tmp_path: Path) -> None:
+    """They are what a real run has, until something unknown is written to them."""
+    lines = [f"print(({made}).tolist())" for made in MADE_FROM_NUMBERS]
+    code = "\n".join([*lines, *(f"{lines}\nprint(x.tolist())" for lines in CHANGED)])
+    with redirect_stdout(StringIO()) as printed:
+        of_loss(tmp_path, code)
+    found = printed.getvalue().splitlines()
+    made = [str(eval(one).tolist()) for one in MADE_FROM_NUMBERS]  # noqa: S307 (it is above)
+    assert found[: len(made)] == made
+    assert all("nan" in line for line in found[len(made) : len(made) + len(CHANGED)])
+
+
+def test_known_lengths_are_sizes(tmp_path: Path) -> None:
+    """Pieces have the lengths that numbers say which were read back from the GPU."""
+    step = of_loss(
+        tmp_path,
+        "lengths = torch.full((2, 3), 4, dtype=torch.int32).cuda()\n"
+        "read = torch.empty(2, dtype=torch.int64)\n"
+        "read.copy_(lengths.sum(1), non_blocking=True)\n"
+        "first, second = torch.rand(24, 8).cuda().split(read.tolist())\n"
+        "print(first.shape[0], second.shape[0])",
+    )
+    assert not told(step)
+
+
+def test_pieces_of_unknown_sizes_are_alike(tmp_path: Path) -> None:
+    """What numbers leave of a tensor is divided evenly, and it is told."""
+    step = of_loss(
+        tmp_path,
+        "sizes = (torch.rand(3) * 9).long().tolist()\n"
+        "pieces = torch.split(torch.rand(11, 4), [*sizes, 2])\n"
+        "assert [piece.shape[0] for piece in pieces] == [3, 3, 3, 2]",
+    )
+    (line,) = told(step)
+    assert line.endswith("4 pieces of unknown sizes are assumed to be equally large")
 
 
 def test_known_masks_select_what_they_do(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
--- Lookups in several tables at once (FBGEMM) with their sizes; the widths of rows follow
--- from the result. If results are not recorded (a profile without an execution graph),
--- lookups and gradients with the same number of bags per table are paired by rank, if both
--- have the same number of kinds: more tables have a wider result.
+-- Lookups in several tables at once (FBGEMM) and their gradients with updates, with their
+-- sizes; the widths of rows follow from the result. If results are not recorded (a profile
+-- without an execution graph), lookups and gradients with the same number of bags per table
+-- are paired by rank, if both have the same number of kinds: more tables have a wider result.
 -- One row per such op with a known result, or its gradient.
 -- Key: op_id.
 CREATE VIEW prediction.bag_lookup (
@@ -25,31 +25,64 @@ CREATE VIEW prediction.bag_lookup (
     result_elements
 ) AS
 WITH
--- The table offsets come before the indices. The weights come first: for a dense lookup one
--- tensor, otherwise those on the host, on the device and managed.
+-- FBGEMM's versions, and the ops within a lookup, have different arguments, but their order
+-- is the same: weights, where each table begins in them, where its columns begin in the
+-- result (one element more), possibly where its rows begin, indices, and where bags begin.
+listed AS (
+    SELECT
+        *,
+        [t for t in tensors if t.element.name LIKE 'int%'] AS numbers,
+        [
+            i for i in range(2, len(numbers) + 1)
+            if numbers[i].elements = numbers[i - 1].elements + 1
+        ][1] AS columns_place,
+        numbers[columns_place].elements - 1 AS tables,
+        [
+            i for i in range(columns_place + 2, len(numbers) + 1)
+            if numbers[i].argument = numbers[i - 1].argument + 1
+            AND coalesce(numbers[i + 1].argument != numbers[i].argument + 1, true)
+            AND numbers[i].elements > tables
+        ][1] AS bags_place,
+        name LIKE '%backward%' AS is_backward
+    FROM prediction.op_shape
+    WHERE
+        is_complete
+        AND regexp_matches(
+            name, '^fbgemm::.*embedding_(codegen_(lookup|forward)|backward_codegen)'
+        )
+),
+
 lookup AS (
     SELECT
         *,
-        CASE WHEN name LIKE '%dense_embedding%' THEN 7 ELSE 11 END AS index_ordinal,
-        coalesce(results[1], tensors[1]) AS result,
-        [t for t in tensors if t.argument = index_ordinal][1].elements AS rows,
-        [t for t in tensors if t.argument = index_ordinal + 1][1].elements - 1 AS all_bags,
-        [t for t in tensors if t.argument = index_ordinal - 5][1].elements - 1 AS tables,
+        CASE WHEN NOT is_backward THEN results[1] END AS made,
+        coalesce(made, tensors[1]) AS result,
+        numbers[bags_place - 1].elements AS rows,
+        numbers[bags_place].elements - 1 AS all_bags,
         all_bags // nullif(tables, 0) AS table_bags,
-        list_sum([t.elements for t in tensors if t.argument <= (index_ordinal - 7) // 2])
-        AS weights
-    FROM prediction.op_shape
-    WHERE is_complete AND regexp_matches(name, '^fbgemm::.*embedding_codegen_(lookup|forward)')
+        list_sum([
+            t.elements for t in tensors
+            if t.argument <= numbers[columns_place].argument
+            AND len(t.dims) = 1
+            AND t.element.name NOT LIKE 'int%'
+        ]) AS weights
+    FROM listed
+    WHERE bags_place IS NOT NULL
 ),
 
 gradient AS (
     SELECT
         trace_id,
-        coalesce(results[1], tensors[1]) AS result,
-        (result).dims[1] AS table_bags,
-        TRY((result).elements // table_bags) AS result_columns
+        tensors[1] AS of_result,
+        (of_result).dims[1] AS table_bags,
+        TRY((of_result).elements // table_bags) AS result_columns
     FROM prediction.op_shape
-    WHERE is_complete AND regexp_matches(name, '^torch::autograd::CppNode<.*LookupFunction')
+    WHERE
+        is_complete
+        AND regexp_matches(
+            name,
+            '^torch::autograd::CppNode<.*LookupFunction|^fbgemm::.*embedding_backward_codegen'
+        )
 ),
 
 -- Kinds of lookups and of gradients, each with its rank among those with the same number of
@@ -85,7 +118,8 @@ FROM (
     SELECT
         lookup.*,
         CASE
-            WHEN result_bytes > 0 THEN result.elements ELSE table_bags * result_columns
+            WHEN is_backward OR result_bytes > 0 THEN result.elements
+            ELSE table_bags * result_columns
         END AS elements
     FROM lookup
     LEFT JOIN lookup_kind USING (trace_id, table_bags, tables)

@@ -1,10 +1,10 @@
 -- Table lookups summed per bag, in one table (PyTorch) or several (FBGEMM). Forward: the
 -- rows are read with 8-byte indices and one offset per bag, and one row per bag is written.
 -- Backward, fused with the update: gradients of bags, indices and rows are read; the rows
--- are multiplied, added to and written. For FBGEMM, the profiler records only the gradient
--- of the result: sizes are those of the forward lookup in the trace with a result of that
--- size (`bag_lookup`); without such a lookup, one row per bag (possibly too few). For
--- several tables, `width` is the mean number of elements per row.
+-- are multiplied, added to and written. With older versions of FBGEMM, the profiler records
+-- only the gradient of the result: sizes are those of the forward lookup in the trace with a
+-- result of that size (`bag_lookup`); without such a lookup, one row per bag (possibly too
+-- few). For several tables, `width` is the mean number of elements per row.
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
@@ -61,7 +61,7 @@ bag AS (
         AND regexp_full_match(
             bare_name,
             '_embedding_bag(_forward_only|_dense_backward)?'
-            || '|fbgemm::.*embedding_codegen_(lookup|forward).*'
+            || '|fbgemm::.*embedding_(codegen_(lookup|forward)|backward_codegen).*'
             || '|torch::autograd::CppNode<.*LookupFunction.*'
         )
 ),
@@ -98,7 +98,7 @@ counted AS (
     FROM bag
     LEFT JOIN seen
         ON bag.trace_id = seen.trace_id AND result.elements = result_elements
-    WHERE NOT is_one_table AND is_backward
+    WHERE bare_name LIKE '%LookupFunction%'
     UNION ALL BY NAME
     SELECT
         *,

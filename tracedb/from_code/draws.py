@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from tracedb.from_code import place
 from tracedb.from_code.fake_mesh import really
+from tracedb.from_code.known import know
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,15 +38,6 @@ _MIDDLE: dict[Any, Callable[[Sequence[Any]], float]] = {
     _ATEN.normal_.default: lambda given: (*given[1:], 0.0)[0],
 }
 """The middle of the range, by the arguments."""
-
-
-def know(tensor: torch.Tensor, values: torch.Tensor | None) -> None:
-    """Let a fake tensor have known values, until it is written to."""
-    if not isinstance(tensor, FakeTensor):
-        return
-    tensor.constant = values
-    if values is not None:
-        tensor.fake_mode.fake_tensor_converter.add_constant_storage_mapping(tensor)
 
 
 class Draws:

@@ -38,14 +38,15 @@ from tracedb.from_code.cuda_names import (
     Properties,
     capability,
 )
-from tracedb.from_code.draws import know
 from tracedb.from_code.fake_cuda import STREAMS, Nvtx, nothing, told
 from tracedb.from_code.fake_mesh import really
-from tracedb.from_code.spread import note_classes
+from tracedb.from_code.fused_lookup import FusedLookup
+from tracedb.from_code.known import know
+from tracedb.from_code.spread import note_classes, spread
 from tracedb.from_code.unknown import Count, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from tracedb.from_code.recorder import Recorder
@@ -103,6 +104,10 @@ _PARSE: Any = torch._C._nn._parse_to  # noqa: SLF001 (it has no public name)
 _PADS: Any = torch._C._VariableFunctions._pad_packed_sequence  # noqa: SLF001 (it has no public name)
 _COPY = 3
 """Position of the argument `copy` of `Tensor.to`."""
+_SPLITS: tuple[Any, ...] = (
+    *(torch.split, torch.Tensor.split),
+    *(torch.split_with_sizes, torch.Tensor.split_with_sizes),
+)
 
 
 def _parsed(
@@ -150,6 +155,7 @@ class FakeGpu(TorchFunctionMode):
         self.is_name_asked = False
         self._recorder = recorder
         self._side = recorder.side
+        self._lookups = FusedLookup(recorder)
         own: dict[Any, Callable[..., object]] = {
             torch.device: _device,
             _PARSE: _parsed,
@@ -181,6 +187,7 @@ class FakeGpu(TorchFunctionMode):
             functional.scaled_dot_product_attention: self.attention,
             functional.one_hot: self._one_hot,
         }
+        own |= {split: partial(self._split, split) for split in _SPLITS}
         own[_PADS] = recorder.selecting.padded
         for check, each in FOUND.items():
             own[check] = partial(self._checked, check, each)
@@ -201,7 +208,7 @@ class FakeGpu(TorchFunctionMode):
         with _cast_as_on_gpu() as is_cast:
             if is_cast and getattr(func, "__name__", "") in _IN_FP32:
                 args, kwargs = _in_fp32(args), _in_fp32(kwargs)
-            own = self._own.get(func)
+            own = self._own.get(func) or self._lookups.instead(func)
             if own is not None:
                 return own(*args, **kwargs)
             return self._placed(func, args, kwargs)
@@ -278,6 +285,26 @@ class FakeGpu(TorchFunctionMode):
             made = made.scatter_(-1, tensor.unsqueeze(-1), 1).data
         note_classes(tensor, made)
         return made
+
+    def _split(
+        self,
+        split: Callable[..., object],
+        tensor: torch.Tensor,
+        sizes: Any,  # noqa: ANN401 (a number, or a list of them)
+        dim: int = 0,
+    ) -> object:
+        """Split a tensor: pieces of unknown sizes are as large as each other."""
+        is_unknown = [isinstance(one, Unknown) for one in _listed(sizes)]
+        if any(is_unknown):
+            known = sum(one for one in sizes if not isinstance(one, Unknown))
+            left = tensor.shape[dim] - known
+            parts = iter(spread(left, sum(is_unknown)))
+            sizes = [next(parts) if isinstance(s, Unknown) else s for s in sizes]
+            self._recorder.assumptions.tell(
+                f"{place.of_caller()}: {len(sizes):,} pieces of unknown sizes are "
+                "assumed to be equally large"
+            )
+        return split(tensor, sizes, dim)
 
     def _at(
         self,
@@ -407,6 +434,10 @@ class FakeGpu(TorchFunctionMode):
         if not return_lse:
             return made
         return made, made.new_empty(made.shape[:-1], dtype=torch.float32)
+
+
+def _listed(sizes: object) -> Sequence[object]:
+    return sizes if isinstance(sizes, (list, tuple)) else ()
 
 
 def _unknown(tensor: torch.Tensor) -> Unknown:

@@ -28,7 +28,7 @@ from tracedb.from_code.fake_mesh import is_real, real_meshes
 from tracedb.from_code.fake_stages import real_votes
 from tracedb.from_code.mailbox import NeedsRanksError
 from tracedb.from_code.ops import SYNCHRONIZE
-from tracedb.from_code.recorder import tensors_of
+from tracedb.from_code.tensors import tensors_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

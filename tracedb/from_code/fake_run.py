@@ -35,15 +35,17 @@ from tracedb.from_code.fake_cpu import FakeCpu, absent
 from tracedb.from_code.fake_gpu import FakeGpu, present
 from tracedb.from_code.fake_ranks import FakeRanks
 from tracedb.from_code.job import Job
+from tracedb.from_code.known import KNOWN
 from tracedb.from_code.lazy import lazy_modules, refuse_stale
 from tracedb.from_code.loading import loading
 from tracedb.from_code.memory import CUDA_BLOCK, Holding, Memory, peak
 from tracedb.from_code.numbers import of_unknown
 from tracedb.from_code.ops import MODULE, Dispatched
-from tracedb.from_code.recorder import KNOWN, Recorder, tensors_of
+from tracedb.from_code.recorder import Recorder
 from tracedb.from_code.refused import refusing
 from tracedb.from_code.saving import saving
 from tracedb.from_code.sparse import dense_parts
+from tracedb.from_code.tensors import tensors_of
 from tracedb.from_code.unknown import is_about, refuse, telling
 
 if TYPE_CHECKING:

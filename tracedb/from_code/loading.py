@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, dataloader
 
 from tracedb.from_code.changed import changed
 from tracedb.from_code.fake_mesh import really
-from tracedb.from_code.recorder import tensors_of
+from tracedb.from_code.tensors import tensors_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

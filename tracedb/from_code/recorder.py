@@ -29,20 +29,20 @@ from tracedb.from_code import (
 from tracedb.from_code.checks import Checks, known_value
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.cpu import workspace
-from tracedb.from_code.draws import Draws, know
+from tracedb.from_code.draws import Draws
 from tracedb.from_code.formulas import Formulas
+from tracedb.from_code.known import KNOWN, know, know_made, view_of_known
 from tracedb.from_code.memory import CALLER, Holding, Ledger, workspace_of
 from tracedb.from_code.ops import HIDDEN, MARK, Argument, Dispatched, Ordering, Shape
 from tracedb.from_code.selecting import Selecting
 from tracedb.from_code.sparse import Sparse, dense_parts
 from tracedb.from_code.spread import Spread
+from tracedb.from_code.tensors import tensors_of
 from tracedb.from_code.unknown import Assumptions, Unknown, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-KNOWN = 4_096
-"""Tensors of so many numbers, of Python's own or a data loader's, keep them."""
 _NO_WORK = ("prim", "profiler")
 """Namespaces of ops that only query, or mark ranges."""
 
@@ -80,17 +80,6 @@ def _is_wrapper(kind: type) -> bool:
 def _makes_like(op: str) -> bool:
     """Whether an op makes a new tensor of which another one only tells the form."""
     return op.endswith("_like") or op.startswith("aten::new_")
-
-
-def tensors_of(value: object) -> Iterator[torch.Tensor]:
-    """The tensors in a possibly nested argument or result."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from tensors_of(one)
-    elif isinstance(value, dict):
-        yield from tensors_of(list(value.values()))
 
 
 def shape_of(tensor: torch.Tensor) -> Shape:
@@ -336,17 +325,25 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def computed(
         self,
         name: str,
-        given: list[torch.Tensor],
+        given: list[Any],
         made: list[torch.Tensor],
-        counted_as: tuple[str, list[object]],
+        counted_as: tuple[str, list[Any]] | None = None,
+        *,
+        sorts: tuple[int, int] | None = None,
     ) -> None:
-        """Note an op that was not dispatched, and the op that does as much."""
-        like, arguments = counted_as
+        """Note an op that was not dispatched, with its arguments and results.
+
+        `counted_as` is an op that does as much, if its own arguments do not show how
+        much; `sorts` is how many keys it sorts, and their bits.
+        """
+        for one in made:
+            know(one, None)
+        like, arguments = counted_as or ("", [])
         op = Dispatched(
             name, list(map(_argument, given)), list(map(shape_of, made)),
-            is_on_gpu=any(self.holding(tensor).is_on_gpu for tensor in given),
-            is_view=False, writes=True, line=place.of_caller(),
-            counted_as=(like, tuple(map(_argument, arguments))),
+            is_on_gpu=any(self.holding(t).is_on_gpu for t in tensors_of(given)),
+            is_view=False, writes=True, line=place.of_caller(), sorts=sorts,
+            counted_as=(like, tuple(map(_argument, arguments))) if like else None,
         )  # fmt: skip
         self._called(op)
 
@@ -404,14 +401,18 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if sized is not None:
             return sized(*args)
         try:
-            result: Any = func(*args, **kwargs)
+            result: Any = view_of_known(func, args, kwargs)
+            if result is NotImplemented:
+                result = func(*args, **kwargs)
             if func is _SELECT and not isinstance(args[0], FakeTensor):
                 # Recurrent layers ask for the first size of a packed batch.
                 with _disable_current_modes():
                     result.constant = func(*args, **kwargs)
             self.draws.draw(func, args, result)
             made = self._bags(args, result) if func in _BAGS else result
-            return workspace.kept(func, args, casting.of_norm(func, args, made))
+            made = workspace.kept(func, args, casting.of_norm(func, args, made))
+            know_made(func, args, kwargs, made)
+            return made  # noqa: TRY300 (`selecting` makes the others)
         except (DataDependentOutputException, DynamicOutputShapeException):
             if synchronized.takes_all(func):
                 return torch.clone(*tensors_of(args[:1]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tracedb.from_code.changed import changed
-from tracedb.from_code.recorder import tensors_of
+from tracedb.from_code.tensors import tensors_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ import torch
 
 from tracedb.errors import EstimateError
 from tracedb.from_code import place, synchronized
-from tracedb.from_code.draws import know
 from tracedb.from_code.fake_mesh import really
+from tracedb.from_code.known import know
 from tracedb.from_code.spread import choices, share, spread
 
 if TYPE_CHECKING:

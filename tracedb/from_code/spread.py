@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from tracedb.from_code.draws import know
 from tracedb.from_code.fake_mesh import really
+from tracedb.from_code.known import know
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

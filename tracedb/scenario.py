@@ -165,18 +165,30 @@ def _edit(scenario: str, place: str, fields: object) -> Edit:
             raise ScenarioError(
                 f"{place}: no field {name}; the fields are {', '.join(FIELDS)}"
             )
-        try:
-            msgspec.convert({"target": "gpu", name: value}, Change)
-        except msgspec.ValidationError as error:
-            shown = json.dumps(value, default=str)
-            raise ScenarioError(
-                f"{place}: {name} is {shown}; it must be {FIELDS[name]}"
-            ) from error
+        wrong = _wrong_value(name, value)
+        if wrong:
+            raise ScenarioError(f"{place}: {wrong}")
     if "target" not in fields:
         raise ScenarioError(
             f"{place}: target is missing; it must be {FIELDS['target']}"
         )
     return Edit(scenario=scenario, **fields)
+
+
+def _wrong_value(name: str, value: object) -> str | None:
+    """What is wrong with the value of a field, if anything."""
+    plain = _plain(value)
+    try:
+        msgspec.convert({"target": "gpu", name: plain}, Change)
+    except msgspec.ValidationError:
+        shown = json.dumps(plain, default=str)
+        return f"{name} is {shown}; it must be {FIELDS[name]}"
+    return None
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (of any field)
+    """The value of a field as Python's own: a number may be NumPy's."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def of_scenario(scenario: str, change: Change) -> Edit:
@@ -241,7 +253,23 @@ def _wrong(edit: Edit) -> str | None:
     """What is wrong with an edit, if anything."""
     if edit.scenario == BASELINE:
         return "this name is reserved for the unedited baseline; choose another"
-    return wrong_selection(edit) or wrong_action(edit)
+    return _wrong_values(edit) or wrong_selection(edit) or wrong_action(edit)
+
+
+def _wrong_values(edit: Edit) -> str | None:
+    """What is wrong with the values of an edit: those made in Python may have any."""
+    if not isinstance(edit.scenario, str):
+        return "the name of a scenario must be a text"
+    given = {
+        name: value for name in FIELDS if (value := getattr(edit, name)) is not None
+    }
+    try:
+        msgspec.convert(given, Change)
+    except msgspec.ValidationError:
+        every = {"target": edit.target} | given
+        wrong = (_wrong_value(name, value) for name, value in every.items())
+        return next(filter(None, wrong), None)
+    return None
 
 
 def set_edits(
@@ -263,7 +291,7 @@ def set_edits(
 
 def _row(edit: Edit, chosen: dict[str, list[int]]) -> dict[str, Any]:
     """An edit as `prediction.scenario_edit` reads it, with numbers as text."""
-    row = structs.asdict(edit)
+    row = {name: _plain(value) for name, value in structs.asdict(edit).items()}
     sql, node = row.pop("sql"), row.pop("node")
     for field in selection.NUMBERS:
         if row.get(field) is not None:

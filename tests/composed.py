@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeGuard
@@ -49,6 +49,8 @@ KINDS: dict[str, type[Work]] = {
 }
 TYPES = ("T1", "T2", "T3", "T5", "idle", "wait_data")
 """Types of host time, except calls that launch."""
+OP_TYPES = ("T2", "T3", "T5")
+"""Those within ops."""
 OUTER = r"^aten::(linear|matmul)$"
 OTHERS = r"^aten::(softmax|item|mul|addmm|bmm)$"
 OPTIMIZER = "Optimizer.step*"
@@ -282,28 +284,32 @@ def of_work(kind: str, at: Where, lasting: Callable[[int], int]) -> change.Chang
 
 
 def slower(random: Random, at: Where) -> Part:
-    """Multiply host time other than launches, or set it to 0."""
-    factor = random.choice((2, 3))
+    """Multiply host time other than launches by a random factor."""
+    types = OP_TYPES if "op" in at.fields else TYPES
+    return paced(random.choice((2, 3)), at, types)
+
+
+def paced(factor: float, at: Where, types: Iterable[str]) -> Part:
+    """Multiply host time of some types; calls that record events get no shorter."""
 
     def rewrite(action: Action, place: Place, delays: Delays) -> tuple[Action, ...]:
         if not at.holds(action, place):
             return (action,)
         if isinstance(action, Gap | OtherCall):
-            return (replace(action, ns=action.ns * factor),)
+            return (replace(action, ns=round(action.ns * factor)),)
         if isinstance(action, EventRecord | StreamWait):
-            return (action, Gap((factor - 1) * delays.event_call_ns))
+            return (action, Gap(round((factor - 1) * delays.event_call_ns)))
         return (action,)
 
     def switches(program: Program, delays: Delays) -> tuple[Program, Delays]:
         # The time between a wake-up and the next action is the thread's own.
         return program, replace(
-            delays, thread_switch_ns=factor * delays.thread_switch_ns
+            delays, thread_switch_ns=round(factor * delays.thread_switch_ns)
         )
 
     edits = [
         {"target": "host", "type": of} | at.fields | {"factor": factor}
-        for of in TYPES
-        if of in ("T2", "T3", "T5") or "op" not in at.fields
+        for of in types
     ]
     both = [rewritten(rewrite), *([] if at.fields else [switches])]
     touches = ("ops",) if "op" in at.fields else ()

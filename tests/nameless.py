@@ -1,10 +1,11 @@
-"""Random programs of threads that work for each other, all of whose names are random.
+"""Random programs of threads, all of whose names are random.
 
     python tests/nameless.py 20
+    python tests/nameless.py 20 forked
 
 No name of a thread or an op is one of PyTorch's, and no number or flow links them, so
 only times show that a thread waits for another one. Each program is executed again with
-each of some random changes, as for `tests/loading.py`.
+each of some random changes, as for `tests/loading.py`. Kinds of programs: `SHAPES`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 from composed import (
     EVERYWHERE,
+    OP_TYPES,
     Part,
     Place,
     Where,
@@ -28,12 +30,13 @@ from composed import (
     new_work,
     no_ops,
     no_work,
+    paced,
     part,
     rewritten,
     slower,
     timed,
 )
-from executed import CUDA, Case, case, predict, rounded, times, warm_up
+from executed import CUDA, Case, Predicted, case, predict, rounded, times, warm_up
 from loading import GUESSES, Answer, lasting, show
 
 from tracedb.synthetic import (
@@ -68,12 +71,19 @@ class Nameless:
 
     case: Case
     threads: tuple[str, ...]
+    tids: dict[str, str]
+    """The number of each thread in the trace."""
     ops: tuple[str, ...]
 
 
-def nameless(seed: int) -> Nameless:
+def nameless(seed: int, shape: str = "handover") -> Nameless:
+    """A random program of a kind, after a step that shows all delays."""
+    random = seeded(seed, "nameless" if shape == "handover" else shape)
+    return _named(f"{shape} {seed}", SHAPES[shape](seed, random), random)
+
+
+def _handover(seed: int, random: Random) -> list[list[Action]]:
     """Two threads, or three; the main one idles or works while the second does."""
-    random = seeded(seed, "nameless")
     steps = random.choice((2, 3, 5))
     handovers = random.choice((1, 1, 2))
     bodies = [_steps(seed * 10 + number, steps, random) for number in range(3)]
@@ -93,8 +103,84 @@ def nameless(seed: int) -> Nameless:
             second += [Await(go, "fork"), Gap(2_000), *other[turn], Notify(done)]
         main += [step(number + 1, *marked), Gap(2_000)]
         third += [*bodies[2][number], Gap(50_000)]
-    threads = [main, second, *([third] if random.random() < 1 / 3 else [])]
-    return _named(seed, threads, random)
+    return [main, second, *([third] if random.random() < 1 / 3 else [])]
+
+
+def _forked(_: int, random: Random) -> list[list[Action]]:
+    """The main thread wakes one thread, and another one soon after that has stopped.
+
+    It waits for the second one only, or for both, and may work on before that.
+    """
+    main: list[Action] = []
+    early: list[Action] = []
+    late: list[Action] = []
+    after_ns = random.choice((20_000, 50_000, 90_000))
+    joins, is_busy = random.random() < 1 / 4, random.random() < 1 / 2
+    usual_ns = random.choice((150_000, 300_000, 600_000))
+    names = [_words(random) for _ in range(6)]
+    for number in range(random.choice((3, 5, 8, 12))):
+        own_ns = round(usual_ns * random.uniform(0.8, 1.3))
+        early_ns = own_ns - round(random.uniform(0, after_ns))
+        own = [_taking(of, own_ns, random) for of in names[:3]]
+        goes, comes = f"early {number}", f"late {number}"
+        both: list[Action] = (
+            [Await(f"done {goes}", "join"), Gap(2_000)] if joins else []
+        )
+        more = _taking(names[5], usual_ns // 3, random) if is_busy else []
+        body = [*own[0], Notify(goes), *own[1], Notify(comes), Gap(2_000), *more]
+        body += [Await(f"done {comes}", "join"), *both, *own[2]]
+        main += [step(number + 1, *body), Gap(2_000)]
+        early += [Await(goes, "fork"), *_taking(names[3], early_ns, random)]
+        early += [Notify(f"done {goes}")]
+        late += [Await(comes, "fork"), *_taking(names[4], usual_ns, random)]
+        late += [Notify(f"done {comes}")]
+    return [main, early, late]
+
+
+def _periodic(_: int, random: Random) -> list[list[Action]]:
+    """Two threads that work for themselves, in equal periods or nearly so."""
+    period_ns = random.choice((400_000, 1_000_000))
+    after_ns = random.choice((5_000, 20_000, 60_000))
+    vary_ns, drift_ns = random.choice((0, 2_000, 20_000)), random.choice((0, 0, 5_000))
+    main_names, other_names = _words(random), _words(random)
+    main: list[Action] = []
+    other: list[Action] = []
+    for number in range(random.choice((3, 5, 8, 12))):
+        ns = [
+            round(period_ns * 0.6 + vary_ns * random.uniform(-1, 1)) for _ in range(2)
+        ]
+        main += [step(number + 1, *_taking(main_names, ns[0], random))]
+        main += [Gap(period_ns - ns[0])]
+        other += [*_taking(other_names, ns[1], random)]
+        drifted_ns = round(drift_ns * random.uniform(-1, 1))
+        other += [Gap(period_ns - ns[1] + drifted_ns)]
+    alone = Program((Rank((Thread("", (_warm_up(),)),)),))
+    shown = times(execute(alone, CUDA)[0].truth)
+    shown_ns = max(end_ns for _, end_ns in shown.values())
+    first_ns = shown_ns - round(period_ns * 0.6) - after_ns
+    return [main, [Gap(first_ns), *other]]
+
+
+SHAPES: dict[str, Callable[[int, Random], list[list[Action]]]] = {
+    "handover": _handover,
+    "forked": _forked,
+    "periodic": _periodic,
+}
+"""What the threads of a program do, the main one first."""
+
+
+def _words(random: Random) -> list[str]:
+    return [_word(random) for _ in range(random.randint(2, 5))]
+
+
+def _taking(names: list[str], ns: int, random: Random) -> list[Action]:
+    """Ops of these names that take a time in all, with the time between them."""
+    cuts = sorted(random.uniform(0.1, 1) for _ in names)
+    found: list[Action] = []
+    for name, since, until in zip(names, [0, *cuts], cuts, strict=False):
+        inside = round(ns * (until - since) / cuts[-1]) - 2_000
+        found += [Op(name, (Gap(max(1_000, inside)),)), Gap(2_000)]
+    return found[:-1]
 
 
 def _steps(seed: int, steps: int, random: Random) -> list[list[Action]]:
@@ -133,8 +219,8 @@ def _parts(body: list[Action], count: int) -> list[list[Action]]:
     return [body[one:two] for one, two in pairwise(cuts)]
 
 
-def _named(seed: int, bodies: list[list[Action]], random: Random) -> Nameless:
-    """The program with random names, after a step that shows all delays."""
+def _named(name: str, bodies: list[list[Action]], random: Random) -> Nameless:
+    """The program with random names of threads and ops."""
     names: dict[str, str] = {}
 
     def change_one(action: Action) -> Action:
@@ -145,13 +231,20 @@ def _named(seed: int, bodies: list[list[Action]], random: Random) -> Nameless:
 
     threads = tuple(_word(random) for _ in bodies)
     main, *others = bodies
-    warmed = [step(0, *warm_up(STREAMS[:2])), *main]
+    warmed = [_warm_up(), *main]
     made = zip(threads, [warmed, *others], strict=True)
     rank = Rank(tuple(Thread(name, tuple(body)) for name, body in made))
     program = change.each_action(rounded(Program((rank,)), CUDA), change_one)
     names.pop("aten::warm_up")
-    own = case(f"nameless {seed}", program, CUDA, recorded=True)
-    return Nameless(own, threads, tuple(names.values()))
+    own = case(name, program, CUDA, recorded=True)
+    traced = execute(own.known, own.delays)[0].truth.threads
+    tids = {thread: str(tid) for tid, thread in traced.items()}
+    return Nameless(own, threads, tids, tuple(names.values()))
+
+
+def _warm_up() -> Action:
+    """A step that shows all delays."""
+    return step(0, *warm_up(STREAMS[:2]))
 
 
 def _word(random: Random) -> str:
@@ -163,14 +256,14 @@ def edited(of: Nameless, random: Random) -> Part:
     """A random edit, of ops or GPU work chosen by type, name or thread."""
     op, thread = random.choice(of.ops), random.choice(of.threads)
     in_op = Where({"op": op}, lambda _, p: p.is_in(Op, f"^{op}$"))
-    on = Where({"thread": thread}, lambda _, p: p.thread == thread)
+    on = _on(of, thread)
     kind = random.choice(("kernel", "kernel", "memcpy", "memset"))
     gpu = random.choice((EVERYWHERE, in_op, on))
     host = random.choice((EVERYWHERE, in_op, on))
     found: list[Callable[[], Part]] = [
         lambda: timed(random, kind, gpu),
-        lambda: slower(random, host),
-        lambda: slower(random, host),
+        lambda: slower(random, host) if host is not on else ops_paced(random, on),
+        lambda: slower(random, host) if host is not on else ops_paced(random, on),
         lambda: launches(random),
         lambda: no_ops(f"^{op}$", random.choice((EVERYWHERE, on))),
         lambda: new_ops(random, op),
@@ -185,6 +278,35 @@ def edits_of(seed: int, of: Nameless) -> dict[str, Part]:
     random = seeded(seed, "edits")
     made = [edited(of, random) for _ in range(EDITS)]
     return {f"{number}: {part.name}": part for number, part in enumerate(made)}
+
+
+def paces(of: Nameless) -> dict[str, Part]:
+    """Edits of whole threads, the same for all programs of a kind."""
+    made = [
+        paced(factor, _in_ops(_on(of, thread)), OP_TYPES)
+        for number, thread in enumerate(of.threads)
+        for factor in ((0.5, 1.3, 1.8) if number else (1.3,))
+    ]
+    return {part.name: part for part in made}
+
+
+def _on(of: Nameless, thread: str) -> Where:
+    """All that a thread does."""
+    return Where({"thread": of.tids[thread]}, lambda _, place: place.thread == thread)
+
+
+def _in_ops(on: Where) -> Where:
+    """What a thread does within ops: waking it takes time outside."""
+
+    def holds(action: Action, place: Place) -> bool:
+        return on.holds(action, place) and place.is_in(Op, "")
+
+    return Where(on.fields, holds)
+
+
+def ops_paced(random: Random, on: Where) -> Part:
+    """Make the ops of a thread slower."""
+    return paced(random.choice((2, 3)), _in_ops(on), OP_TYPES)
 
 
 def new_ops(random: Random, op: str) -> Part:
@@ -202,31 +324,45 @@ def new_ops(random: Random, op: str) -> Part:
     return part(5, rewritten(rewrite), [edit | {"place": place, "host_ns": ns}])
 
 
-def answers(seed: int, folder: Path) -> Iterator[Answer]:
-    """Predict the edits of a program, and execute it with each of them."""
-    of = nameless(seed)
-    known, delays = of.case.known, of.case.delays
-    made = edits_of(seed, of)
-    edits = {name: part.edits for name, part in made.items()}
-    predicted = predict(folder, [of.case], edits, GUESSES, drops_idle=True)
-    told = {scenario for (scenario,) in predicted.answers[of.case.name, 0]}
-    for _, _, name in predicted.times:
-        if name in made:
-            program, changed = made[name].change(known, delays)
-            happened = lasting(times(execute(program, changed)[0].truth))
-            foretold = lasting(predicted.times[of.case.name, 0, name])
-            error = (foretold - happened) / happened
-            yield Answer(of.case.name, name, error, name in told)
+def answers(made: list[tuple[Nameless, dict[str, Part]]]) -> Iterator[Answer]:
+    """Predict edits of programs, the same for all, and execute these with each."""
+    cases = [of.case for of, _ in made]
+    edits = {name: part.edits for name, part in made[0][1].items()}
+    with TemporaryDirectory() as folder:
+        predicted = predict(Path(folder), cases, edits, GUESSES, drops_idle=True)
+    for of, parts in made:
+        told = {scenario for (scenario,) in predicted.answers[of.case.name, 0]}
+        yield Answer(of.case.name, "nothing", off_by(of.case, predicted), is_told=False)
+        for job, _, name in predicted.times:
+            if job == of.case.name and name in parts:
+                changed = parts[name].change(of.case.known, of.case.delays)
+                lasted = lasting(times(execute(*changed)[0].truth))
+                foretold = lasting(predicted.times[job, 0, name])
+                yield Answer(job, name, (foretold - lasted) / lasted, name in told)
 
 
-def main(count: int) -> None:
-    """Show the answers about some programs."""
+def off_by(of: Case, predicted: Predicted) -> float:
+    """[1] The largest error of any time without a change."""
+    happened = times(execute(of.known, of.delays)[0].truth)
+    replayed = predicted.times[of.name, 0, "baseline"]
+    off_ns = max(abs(span[1] - replayed[what][1]) for what, span in happened.items())
+    return off_ns / lasting(happened)
+
+
+def main(count: int, shape: str = "handover") -> None:
+    """Show the answers about some programs of a kind."""
     found: list[Answer] = []
-    for seed in range(count):
-        with TemporaryDirectory() as folder:
-            found += answers(seed, Path(folder))
-    show(found)
+    programs = [(seed, nameless(seed, shape)) for seed in range(count)]
+    if shape == "handover":
+        for seed, of in programs:
+            found += answers([(of, edits_of(seed, of))])
+    else:
+        found += answers([(of, paces(of)) for _, of in programs])
+    off = [one for one in found if one.change == "nothing" and one.error]
+    for one in off:
+        sys.stdout.write(f"{one.job}: without a change, {one.error:.4%} off\n")
+    show([one for one in found if one.change != "nothing"])
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:3])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from executed import assert_foretold, predict
-from nameless import EDITS, edits_of, nameless
+from nameless import EDITS, answers, edits_of, nameless, paces
 
 
 @pytest.mark.parametrize("seed", [10, 12])
@@ -22,3 +22,21 @@ def test_steady_handovers_show_what_threads_wait_for(seed: int, tmp_path: Path) 
     for name in carried_out:
         changed = parts[name].change(of.case.known, of.case.delays)
         assert_foretold(of.case, name, predicted, *changed)
+
+
+def kinds(shape: str, seeds: range) -> set[str]:
+    """Whether answers about some programs are exact, and told to be guesses."""
+    programs = [nameless(seed, shape) for seed in seeds]
+    return {one.kind for one in answers([(of, paces(of)) for of in programs])}
+
+
+def test_a_thread_follows_the_one_that_it_follows_most_steadily() -> None:
+    """A thread that always stops just before another one continues is not awaited."""
+    assert kinds("forked", range(4, 6)) == {"exact"}
+
+
+def test_threads_in_equal_periods_may_be_on_their_own() -> None:
+    """Nothing tells a wait from time that passes, so wrong answers say so."""
+    found = kinds("periodic", range(14, 16))
+    assert "wrong, told" in found
+    assert "wrong" not in found

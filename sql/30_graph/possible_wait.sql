@@ -1,7 +1,8 @@
--- Long rests of threads that may have been waits for others, but are not taken for waits
--- (`graph.thread_wait`): they end soon after what another thread does.
--- One row per rest, and other thread.
--- Key: thread_id, resume_ns, other_thread_id.
+-- What rests of threads may have been waits for, but are not taken to be: long rests that are
+-- not taken for waits at all (`graph.thread_wait`) and end soon after what another thread does,
+-- and other possible causes of waits that are about as steady (`graph.possible_cause`).
+-- One row per rest, other thread and time.
+-- Key: thread_id, resume_ns, other_thread_id, at_ns.
 CREATE VIEW graph.possible_wait (
     -- The trace.
     trace_id,
@@ -13,7 +14,7 @@ CREATE VIEW graph.possible_wait (
     resume_ns,
     -- The other thread.
     other_thread_id,
-    -- [ns] Start or end of what that did last before.
+    -- [ns] Start or end of what that did before.
     at_ns
 ) AS
 WITH
@@ -25,8 +26,17 @@ pause AS (
     SELECT DISTINCT trace_id, thread_id, stop_ns, resume_ns
     FROM graph.thread_rest AS whole
     ANTI JOIN graph.thread_wait AS wait
-        ON whole.thread_id = wait.thread_id AND whole.start_ns = wait.start_ns
+        ON
+            whole.thread_id = wait.thread_id
+            AND whole.resume_ns >= wait.end_ns
+            AND whole.stop_ns < wait.end_ns
     WHERE has_stopped AND goes_on AND resume_ns - stop_ns >= 100_000
+),
+
+cause AS (
+    SELECT *, median(resume_ns - at_ns) OVER (PARTITION BY trace_id) AS usual_ns
+    FROM graph.possible_cause
+    WHERE is_cause
 )
 
 SELECT
@@ -41,4 +51,23 @@ INNER JOIN (SELECT DISTINCT trace_id, thread_id FROM graph.top_level_event) AS o
     ON pause.trace_id = other.trace_id AND pause.thread_id <> other.thread_id
 ASOF INNER JOIN endpoint
     ON other.thread_id = endpoint.thread_id AND pause.resume_ns >= at_ns
-WHERE at_ns > stop_ns AND at_ns >= resume_ns - 30_000;
+WHERE at_ns > stop_ns AND at_ns >= resume_ns - 30_000
+UNION ALL
+SELECT
+    other.trace_id, other.thread_id, other.stop_ns, other.resume_ns, other.worker_thread_id,
+    other.at_ns
+FROM cause
+INNER JOIN graph.possible_cause AS other USING (thread_id, resume_ns)
+ANTI JOIN graph.thread_wait AS wait
+    ON
+        other.thread_id = wait.thread_id
+        AND other.worker_thread_id = wait.worker_thread_id
+        AND other.at_ns = wait.end_ns
+WHERE
+    NOT other.is_cause
+    AND other.spread_ns <= 2 * cause.spread_ns
+    -- Nothing that a thread did long before it stopped.
+    AND (
+        cause.worker_thread_id <> other.worker_thread_id
+        OR other.at_ns >= resume_ns - 2 * greatest(resume_ns - cause.at_ns, usual_ns)
+    );

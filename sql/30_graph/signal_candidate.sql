@@ -1,6 +1,6 @@
 -- What other threads do shortly before a rest ends: for each of their ops, calls and user
--- ranges, its last start or end in the 0.1 ms before. One of these may have ended the rest, if
--- no thread that stopped has (`graph.thread_tie`).
+-- ranges, its last start or end in the 0.1 ms before. One of these may have ended the rest,
+-- also if another thread stopped (`graph.thread_tie`).
 -- One row per rest of a thread, and kind of start or end.
 -- Key: thread_id, resume_ns, worker_thread_id, name, is_end.
 CREATE TABLE graph.signal_candidate (
@@ -24,7 +24,9 @@ CREATE TABLE graph.signal_candidate (
     signal_ns,
     -- [ns] From then until the other continues.
     delay_ns,
-    -- Number of such rests of the thread.
+    -- Whether a thread that is tied to it had stopped then.
+    is_tied,
+    -- Number of rests of the thread for which that is the same.
     rest_count,
     -- Number of starts or ends of that name on the working thread.
     endpoint_count,
@@ -34,16 +36,17 @@ CREATE TABLE graph.signal_candidate (
     trace_ns
 ) AS
 WITH
--- Rests that are longer than it takes to wake a thread, and end otherwise.
+-- Rests that are longer than it takes to wake a thread.
 rest AS (
-    SELECT DISTINCT run_id, trace_id, pid, thread_id, stop_ns, resume_ns
+    SELECT DISTINCT
+        run_id, trace_id, pid, thread_id, stop_ns, resume_ns, tied.thread_id IS NOT NULL AS is_tied
     FROM graph.thread_rest
-    ANTI JOIN (
+    LEFT JOIN (
         SELECT thread_id, resume_ns
         FROM graph.thread_handover AS handover
         INNER JOIN graph.thread_tie AS tie USING (trace_id, thread_id, worker_thread_id)
         WHERE is_tied AND handover.chance_share <= 0.5
-    ) USING (thread_id, resume_ns)
+    ) AS tied USING (thread_id, resume_ns)
     WHERE goes_on AND resume_ns - stop_ns >= 30_000
 ),
 
@@ -91,7 +94,7 @@ tried AS (
 ),
 
 rest_count AS (
-    SELECT trace_id, thread_id, count(*) AS rest_count FROM rest GROUP BY trace_id, thread_id
+    SELECT thread_id, is_tied, count(*) AS rest_count FROM rest GROUP BY thread_id, is_tied
 ),
 
 behind AS (
@@ -134,12 +137,13 @@ SELECT
     is_end,
     signal_ns,
     delay_ns,
+    is_tied,
     rest_count,
     endpoint_count,
     try_count,
     trace_ns
 FROM behind
-INNER JOIN rest_count USING (trace_id, thread_id)
+INNER JOIN rest_count USING (thread_id, is_tied)
 INNER JOIN endpoint_kind USING (worker_thread_id, name, is_end)
 INNER JOIN tried USING (worker_thread_id)
 INNER JOIN extent ON behind.trace_id = extent.trace_id;

@@ -1,5 +1,5 @@
 -- What lets idle threads continue, inferred from how they take turns: another thread stops
--- (`graph.thread_tie`), or does something (`graph.thread_signal`). Excluded are threads of
+-- (`graph.thread_tie`), or does something (`graph.possible_cause`). Excluded are threads of
 -- a process group on the CPU, and waits of their callers, because these are known
 -- (`graph.collective_call`). If a thread that stops lets an earlier one continue
 -- (`graph.thread_order`), and a third thread continues again and again a wake-up later than
@@ -31,7 +31,7 @@ CREATE VIEW graph.thread_cause (
 WITH
 inferred AS (
     SELECT
-        handover.run_id,
+        run_id,
         trace_id,
         thread_id,
         stop_ns,
@@ -39,21 +39,21 @@ inferred AS (
         worker_thread_id,
         worker_stop_ns,
         is_pair,
-        is_tied
-        AND row_number() OVER (
-            PARTITION BY thread_id, resume_ns
-            ORDER BY is_tied DESC, delay_ns, worker_thread_id
-        ) = 1
-        -- Both rest for longer than a handover takes.
-        AND handover.chance_share <= 0.5 AS is_cause,
+        cause.thread_id IS NOT NULL AS is_cause,
         false AS is_signal
-    FROM graph.thread_handover AS handover
-    INNER JOIN graph.thread_tie AS tie USING (trace_id, thread_id, worker_thread_id)
+    FROM graph.thread_handover
+    INNER JOIN graph.thread_tie USING (run_id, trace_id, thread_id, worker_thread_id)
+    LEFT JOIN (
+        SELECT thread_id, resume_ns, worker_thread_id
+        FROM graph.possible_cause
+        WHERE is_cause AND NOT is_signal
+    ) AS cause USING (thread_id, resume_ns, worker_thread_id)
     UNION ALL
     SELECT
-        run_id, trace_id, thread_id, stop_ns, resume_ns, worker_thread_id, signal_ns,
+        run_id, trace_id, thread_id, stop_ns, resume_ns, worker_thread_id, at_ns,
         false, true, true
-    FROM graph.thread_signal
+    FROM graph.possible_cause
+    WHERE is_cause AND is_signal AND thread_id <> worker_thread_id
 ),
 
 -- Threads that continue after one that the same thread's stop has let continue.

@@ -1,10 +1,11 @@
 -- Rests that end after something that another thread does in the middle of its work: the
 -- start or end of an op, a call or a user range after which the resting thread continues
--- again and again (`graph.thread_tie` has those that end when another thread stops).
+-- again and again. Some of these rests may end because another thread stops
+-- (`graph.thread_tie`, `graph.possible_cause`).
 -- Examples are a loader that finds room, or a thread that takes what a busy loader has
 -- produced.
--- One row per rest of a thread.
--- Key: thread_id, resume_ns.
+-- One row per rest of a thread, and kind of start or end.
+-- Key: thread_id, resume_ns, worker_thread_id, name, is_end.
 CREATE TABLE graph.thread_signal (
     -- The run.
     run_id,
@@ -39,7 +40,7 @@ ranked AS (
         rest_count * endpoint_count * (delay_ns + 1_000) / trace_ns AS expected_count
     FROM graph.signal_candidate
     WINDOW of_kind AS (
-        PARTITION BY thread_id, worker_thread_id, name, is_end ORDER BY delay_ns, resume_ns
+        PARTITION BY thread_id, is_tied, worker_thread_id, name, is_end ORDER BY delay_ns, resume_ns
     )
 ),
 
@@ -58,10 +59,10 @@ near AS (
             *,
             greatest(3, (least(rest_count, endpoint_count) + 1) // 2) AS enough_count,
             count(*) OVER (
-                PARTITION BY thread_id, worker_thread_id, name, is_end
+                PARTITION BY thread_id, is_tied, worker_thread_id, name, is_end
             ) AS start_count,
             lead(delay_ns, enough_count - 1) OVER (
-                PARTITION BY thread_id, worker_thread_id, name, is_end
+                PARTITION BY thread_id, is_tied, worker_thread_id, name, is_end
                 ORDER BY delay_ns, resume_ns
             ) AS last_ns
         FROM ranked
@@ -87,6 +88,7 @@ judged AS (
 kind AS (
     SELECT
         judged.thread_id,
+        is_tied,
         worker_thread_id,
         name,
         is_end,
@@ -111,9 +113,5 @@ SELECT
     is_end,
     chance_share
 FROM graph.signal_candidate
-INNER JOIN kind USING (thread_id, worker_thread_id, name, is_end)
-WHERE delay_ns <= 2 * typical_ns
-QUALIFY row_number() OVER (
-    PARTITION BY thread_id, resume_ns
-    ORDER BY delay_ns, chance_share, worker_thread_id, name, is_end
-) = 1;
+INNER JOIN kind USING (thread_id, is_tied, worker_thread_id, name, is_end)
+WHERE delay_ns <= 2 * typical_ns;

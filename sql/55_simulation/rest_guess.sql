@@ -1,7 +1,7 @@
--- How much earlier or later long rests would end if they were waits (`graph.possible_wait`), of
--- threads whose work the steps need.
--- One row per variant and rest.
--- Key: variant_id, thread_id, resume_ns, other_thread_id.
+-- How much earlier or later rests would end if they were waits for something else
+-- (`graph.possible_wait`), of threads whose work the steps need.
+-- One row per variant, rest, and what it may have been a wait for.
+-- Key: variant_id, thread_id, resume_ns, other_thread_id, at_ns.
 CREATE VIEW simulation.rest_guess (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
@@ -13,11 +13,14 @@ CREATE VIEW simulation.rest_guess (
     resume_ns,
     -- The thread that it may have waited for.
     other_thread_id,
+    -- [ns] When that did so, as measured.
+    at_ns,
     -- [ns] How much earlier or later.
     guess_ns
 ) AS
 SELECT
     done.variant_id, rest.trace_id, rest.thread_id, resume_ns, other_thread_id,
+    at_ns,
     abs(resumed.end_ns - greatest(stopped.end_ns, done.end_ns + resume_ns - at_ns))
     AS guess_ns
 FROM graph.possible_wait AS rest

@@ -86,9 +86,8 @@ assumed AS (
                     THEN '{0} beside the main one, {1:.1f} % of the steps in {2}: no wait for such a '
                     || 'thread is seen, so it is taken to work by itself, and a step starts '
                     || '{3:.3f} ms before what it had done by then'
-                ELSE 'rests of {0} that end as another thread does something, in {2}: they '
-                || 'are taken to last as long as before; as waits, they would end up to '
-                || '{3:.3f} ms earlier or later'
+                ELSE 'rests of {0} may end for another reason than is assumed, in {2}: then '
+                || 'they would end up to {3:.3f} ms earlier or later'
             END,
             CASE thread_count WHEN 1 THEN '1 thread' ELSE thread_count || ' threads' END,
             working_percent,

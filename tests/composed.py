@@ -308,8 +308,7 @@ def paced(factor: float, at: Where, types: Iterable[str]) -> Part:
         )
 
     edits = [
-        {"target": "host", "type": of} | at.fields | {"factor": factor}
-        for of in types
+        {"target": "host", "type": of} | at.fields | {"factor": factor} for of in types
     ]
     both = [rewritten(rewrite), *([] if at.fields else [switches])]
     touches = ("ops",) if "op" in at.fields else ()

@@ -89,6 +89,15 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
     return path
 
 
+def rewrite(page: Path, change: Callable[[str], str]) -> None:
+    """Change the text of a page: workers take turns, and readers see whole texts."""
+    with (Path(os.environ[SHARED]) / f"{page.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        beside = page.with_name(f".{page.name}.new")
+        beside.write_text(change(page.read_text()))
+        beside.replace(page)
+
+
 @contextmanager
 def empty_database() -> Iterator[tracedb.Database]:
     """A database without traces: a copied file costs half of one in memory."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click.testing
 import pytest
-from support import ROOT, SAMPLES, Ingested
+from support import ROOT, SAMPLES, Ingested, rewrite
 
 from tracedb.cli.main import tracedb as command
 
@@ -83,10 +84,10 @@ def test_example(
     monkeypatch.chdir(folder)
     found = answer(find(asked))
     if request.config.getoption("--update-answers"):
-        example, text = find(asked), page(asked[0]).read_text()
-        block = example[0].partition("\n```text\n")[0].rstrip("\n")
+        example = find(asked)[0]
+        block = example.partition("\n```text\n")[0].rstrip("\n")
         written = f"{block}\n\n```text\n{found}\n```\n"
-        page(asked[0]).write_text(text.replace(example[0], written))
+        rewrite(page(asked[0]), lambda text: text.replace(example, written))
     assert find(asked)["answer"] == found, "review with --update-answers"
 
 
@@ -99,3 +100,16 @@ def test_every_question_is_an_example() -> None:
     ]
     assert headings == EXAMPLES
     assert len(headings) >= 20
+
+
+def test_answers_may_be_rewritten_at_once(tmp_path: Path) -> None:
+    """No worker undoes what another one has written."""
+    page = tmp_path / "page.md"
+    page.write_text("".join(f"<{number}>" for number in range(40)))
+
+    def change(number: int) -> None:
+        rewrite(page, lambda text: text.replace(f"<{number}>", f"[{number}]"))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, range(40)))
+    assert page.read_text() == "".join(f"[{number}]" for number in range(40))

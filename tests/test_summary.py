@@ -328,6 +328,21 @@ def test_captured_launches_are_not_lost(
     assert rows(database, f"{found} WHERE aspect = 'lost_work'") == [(1, 3)]
 
 
+def test_a_gpu_has_the_name_of_a_described_one(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """ROCm may describe device 0 where the work is on device 2."""
+    events = two_steps()
+    for kernel in (e for e in events if e["cat"] == "kernel"):
+        kernel["args"]["device"] = 2
+    described = [{"id": 0, "name": "AMD Instinct MI300X VF"}]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": events, "deviceProperties": described}))
+    database.ingest([file])
+    found = rows(database, "SELECT gpu, device_count FROM question.recording")
+    assert found == [("AMD Instinct MI300X VF", 1)]
+
+
 def test_overlapping_gpu_work_is_reported(
     database: tracedb.Database, tmp_path: Path
 ) -> None:

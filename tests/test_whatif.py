@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import CORPUS, ROOT, SAMPLES, Ingested, needs_corpus
+from support import CORPUS, ROOT, SAMPLES, Ingested, needs_corpus, rewrite
 
 import tracedb
 from tracedb import Edit
@@ -69,11 +69,11 @@ def test_example(
     found = "\n".join(
         [*lines[:MOST_LINES], *(["..."] if len(lines) > MOST_LINES else [])]
     )
-    page = PAGE.read_text()
-    example = next(m for m in EXAMPLE.finditer(page) if m["asked"] == asked)
+    examples = EXAMPLE.finditer(PAGE.read_text())
+    example = next(m for m in examples if m["asked"] == asked)
     if request.config.getoption("--update-answers"):
         written = f"```\n{asked}\n```\n\n```text\n{found}\n```\n"
-        PAGE.write_text(page.replace(example[0], written))
+        rewrite(PAGE, lambda text: text.replace(example[0], written))
     elif example["answer"] != found:
         pytest.fail(f"review with --update-answers:\n{found}")
 

@@ -10,7 +10,9 @@ CREATE VIEW question.recording (
     rank,
     -- Ranks of the job, if the trace states it.
     world_size,
-    -- The GPU model that ran work; NULL if none did, or its name is not recorded.
+    -- The GPU model that ran work, or, if its own name is not recorded (ROCm may number
+    -- devices differently), of the first device that the trace describes; NULL if no GPU ran
+    -- work, or no name is recorded.
     gpu,
     -- Devices that ran work.
     device_count,
@@ -67,11 +69,11 @@ extent AS (
 worked AS (
     SELECT
         trace_id,
-        any_value(name ORDER BY device) AS gpu,
-        count(*) AS device_count
+        any_value(name ORDER BY gpu_op_count = 0, device) AS gpu,
+        count(*) FILTER (gpu_op_count > 0) AS device_count
     FROM staging.device
-    WHERE gpu_op_count > 0
     GROUP BY trace_id
+    HAVING device_count > 0
 ),
 
 step_summary AS (

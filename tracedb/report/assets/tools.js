@@ -151,7 +151,7 @@ const COLOURS = {
   return: "#a0cbe8", unexplained: "#9aa0a8", before_trace: "#c3c7cd", idle: "#c3c7cd",
   T1: "#9c755f", T2: "#4e79a7", T3: "#86bcb6", T4: "#f28e2b", T5: "#79a8d8",
   wait_data: "#b6992d", wait_rank: "#e15759", wait_copy: "#499894", wait_thread: "#d4a6c8",
-  typical: "#4e79a7", stragglers: "#d1495b",
+  typical: "#4e79a7", stragglers: "#d1495b", "forward-compute": "#4e79a7", "backward-compute": "#f28e2b",
   wait_stream: "#d37295", wait_device: "#fabfd2", wait_event: "#b07aa1", wait_queue: "#ffbe7d",
 };
 const MORE_COLOURS = ["#e15759", "#b07aa1", "#f1ce63", "#d37295", "#499894", "#b6992d", "#ff9d9a"];

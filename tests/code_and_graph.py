@@ -314,14 +314,15 @@ def attention(draw: random.Random) -> Make:
 
 def main(names: list[str]) -> None:
     """Compare the steps."""
-    steps = {name: STEPS[name] for name in names} if names else STEPS
     if names[:1] == ["attention"]:
         draw = random.Random(0)  # noqa: S311 (not for secrets)
         steps = {f"attention {n}": attention(draw) for n in range(int(names[1]))}
+    else:
+        steps = {name: STEPS[name] for name in names or STEPS}
     table = shipped_table()
     same = 0
     for name, make in steps.items():
-        lines = differences(make, table, "A100")
+        lines = differences(make, table, "A100", "V100")
         same += not lines
         for line in [name, *lines] if lines else []:
             sys.stdout.write(f"{line}\n")

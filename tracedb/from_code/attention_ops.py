@@ -70,7 +70,11 @@ def _flash(
     padding = -size % PADDED
     wide = [replace(one, dims=(*one.dims[:-1], size + padding)) for one in heads]
     pairs = [*zip(heads, wide, strict=True)] if padding else []
-    padded = [gpu_op("constant_pad_nd", [narrow], [one]) for narrow, one in pairs]
+    padded = [
+        op
+        for narrow, one in pairs
+        for op in _put(gpu_op("fill_", [one, "0"], [one]), narrow)
+    ]
     result = wide[0]
     sums = Shape(result.dims[:-1], "float", 4)
     full = "_scaled_dot_product_flash_attention"
@@ -81,9 +85,9 @@ def _flash(
     backward = gpu_op(f"{full}_backward", given, wide)
     functions = [("ScaledDotProductFlashAttentionBackward0", [backward])]
     if padding:
-        widened = gpu_op("slice_backward", [heads[0]], [result])
-        functions.insert(0, ("SliceBackward0", [widened]))
-        narrowed = [gpu_op("constant_pad_nd", [one], [n]) for n, one in pairs]
+        zeros = gpu_op("zeros", [], [result])
+        functions.insert(0, ("SliceBackward0", _put(zeros, heads[0])))
+        narrowed = [gpu_op("clone", [narrow], [narrow]) for narrow, _ in pairs]
         functions += [("ConstantPadNdBackward0", [op]) for op in narrowed]
     results = [result, sums, *_SEEDS]
     made = gpu_op(full, [*wide, *options, "False", scale], results)
@@ -148,7 +152,7 @@ class _Products:
             gpu_op("mul", [turned, ""], [turned]),
             _product(query, turned),
             *self._added(scores),
-            gpu_op("_safe_softmax", [scores, "-1", ""], [scores]),
+            *_softmax(scores),
             *self._dropped(scores),
             *self._cast([scores], [scores], back=True),
             _product(scores, value),
@@ -256,6 +260,25 @@ class _Products:
 
 def _sized(like: Shape, *dims: int) -> Shape:
     return replace(like, dims=dims)
+
+
+def _softmax(scores: Shape) -> list[Dispatched]:
+    """A softmax of rows, and zeros where a whole row is masked."""
+    mask = replace(scores, dtype="bool", element_bytes=1)
+    rows = _sized(mask, *mask.dims[:-1], 1)
+    zero = _sized(scores)
+    return [
+        gpu_op("_softmax", [scores, "-1", "False"], [scores]),
+        gpu_op("isneginf", [scores], [mask]),
+        gpu_op("all", [mask, "-1", "True"], [rows]),
+        gpu_op("scalar_tensor", [], [zero]),
+        gpu_op("where", [rows, zero, scores], [scores]),
+    ]
+
+
+def _put(filled: Dispatched, part: Shape) -> list[Dispatched]:
+    """Fill a tensor, and copy a part of it."""
+    return [filled, gpu_op("copy_", [part, part], [part])]
 
 
 def _turned(one: Shape) -> Shape:

@@ -23,7 +23,7 @@ from tracedb.from_code.graph_values import (
     shapes,
     tensors,
 )
-from tracedb.from_code.ops import Dispatched, Shape
+from tracedb.from_code.ops import Argument, Dispatched, Shape
 from tracedb.from_code.program import BACKWARD, PASSED_OVER, Node
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ class Reader:
             return self._as_on_gpu(given, node)
         elif _is_composite(given) or not (given.schema or _is_kernel(given)):
             node.children = self._below(given, node, self._inner(given))
-        elif not self.is_of_gpu and (other := _done_by_another(given)):
-            node.children = self._below(given, node, [other])
+        elif not self.is_of_gpu and (others := _done_by_others(given)):
+            node.children = self._below(given, node, others)
         else:
             counted = [] if self.is_of_gpu else _counted(given)
             if not self.is_of_gpu:
@@ -230,7 +230,7 @@ class Reader:
     def _dispatched(self, given: GraphNode) -> Dispatched:
         return Dispatched(
             on_gpu.NAMES.get(given.name, given.name),
-            list(arguments(given.inputs)),
+            _given(given),
             list(shapes(given.outputs)) or _written(given),
             is_on_gpu=self._runs_on_gpu(given),
             is_view=given.is_view,
@@ -307,6 +307,12 @@ def is_of_gpu(graph: Graph) -> bool:
     )
 
 
+def _given(given: GraphNode) -> list[Argument]:
+    """The arguments, without the tensor that is only written to, if there is one."""
+    found = list(arguments(given.inputs))
+    return found[:-1] if given.overload.endswith("out") else found
+
+
 def _written(given: GraphNode) -> list[Shape]:
     """The results of a kernel without a schema, which are among its arguments."""
     return list(shapes(given.inputs)) if _is_kernel(given) else []
@@ -323,11 +329,13 @@ def _is_generated(given: GraphNode) -> bool:
     return bool(backend) or (given.name.startswith("triton_") and not given.children)
 
 
-def _done_by_another(given: GraphNode) -> GraphNode | None:
-    """The op that does all the work of an op on any device, if there is one."""
+def _done_by_others(given: GraphNode) -> list[GraphNode]:
+    """The ops that do all the work of an op on any device, if there are any."""
+    if given.name in parts.OF_SEVERAL:
+        return given.children
     if given.name not in _PUT:
-        return None
-    return next((n for n in given.walk() if n.name == _FILL), None)
+        return []
+    return [node for node in given.walk() if node.name == _FILL][:1]
 
 
 def _counted(given: GraphNode) -> list[GraphNode]:

@@ -253,9 +253,8 @@ def _over_list(column: Sequence[Node]) -> Sequence[Node]:
     if not name or len(ops) < len(column):
         return column
     if ops[0].writes and not name.endswith("_"):
-        # Its last argument is what it writes to, which is the first one over lists.
+        # What it writes to is its first argument over lists.
         name += "_"
-        ops = [replace(op, arguments=op.arguments[:-1]) for op in ops]
     given = [
         [one for one in values if isinstance(one, Shape)]
         if isinstance(values[0], Shape)

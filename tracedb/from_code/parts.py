@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from tracedb.from_code.graph import GraphNode
     from tracedb.from_code.launches import Work
 
+OF_SEVERAL = tuple(
+    f"aten::{name}"
+    for name in (
+        *("_safe_softmax", "logsumexp", "constant_pad_nd"),
+        *("slice_backward", "select_backward", "diagonal_backward"),
+    )
+)
+"""Ops that PyTorch implements by several others on any device (`several` in code)."""
 _FILLS = re.compile(r"(zero|fill|zeros|ones|full|new_zeros|new_ones|new_full)(_like)?")
 _ALLOCATES = re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize(_as)?")
 _SAME = {

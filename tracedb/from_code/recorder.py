@@ -24,6 +24,7 @@ from tracedb.from_code import (
     in_place,
     place,
     roomy,
+    several,
     synchronized,
 )
 from tracedb.from_code.checks import Checks, known_value
@@ -231,7 +232,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         found = in_place.parts(func, tensors, self) or self.selecting.parts(func, args)
         if found is not None:
             return self.recorded(found)
-        usual = self.formulas.parts(func, args)
+        usual = self.formulas.parts(func, args) or several.parts(func, self)
         if usual is not None:
             return usual
         return self.sparse.parts(func, args, tensors)
@@ -585,8 +586,8 @@ def _in_order(
     args: tuple[object, ...],
     kwargs: dict[str, object],
 ) -> list[Argument]:
-    """The arguments as the profiler lists them: all of the schema, in its order."""
-    others = schema.arguments[len(args) :]
+    """All arguments of the schema, in its order, but for what is only written to."""
+    others = [one for one in schema.arguments[len(args) :] if not one.is_out]
     named = [kwargs.get(other.name, other.default_value) for other in others]
     return [_argument(value) for value in (*args, *named)]
 

@@ -121,6 +121,14 @@ def threads(size: int) -> Events:
         yield op(20 * number + 1, 10, tid=2 + number)
 
 
+def pool(size: int) -> Events:
+    """Threads that all work in each of four turns, one soon after another."""
+    for turn in range(4):
+        for number in range(size):
+            late = 7_919 * (number + 1) * (turn + 1) % 5_003
+            yield op(10_000 * turn + late, 50, f"work{number % 5}", tid=number)
+
+
 def rests(size: int) -> Events:
     """A thread that is idle again and again, beside one that is always busy."""
     yield step(1, 0, 250 * size)
@@ -277,6 +285,7 @@ SHAPES = {
     "nested steps": Shape(500, one(nested_steps)),
     "streams": Shape(1_500, one(streams)),
     "threads": Shape(2_000, one(threads)),
+    "thread pool": Shape(1_400, one(pool)),
     "rests": Shape(1_500, one(rests)),
     "deep": Shape(2_000, one(deep)),
     "wide": Shape(6_000, one(wide)),

@@ -1,6 +1,7 @@
 -- What other threads do shortly before a rest ends: for each of their ops, calls and user
--- ranges, its last start or end in the 0.1 ms before. One of these may have ended the rest,
--- also if another thread stopped (`graph.thread_tie`).
+-- ranges, its last start or end in the 0.1 ms before, if it is among the last 128 of the
+-- process. One of these may have ended the rest, also if another thread stopped
+-- (`graph.thread_tie`).
 -- One row per rest of a thread, and kind of start or end.
 -- Key: thread_id, resume_ns, worker_thread_id, name, is_end.
 CREATE TABLE graph.signal_candidate (
@@ -62,10 +63,13 @@ done AS (
     FROM staging.annotation
 ),
 
--- Rests and endpoints are joined by the 0.1 ms that contains them: joined by times alone,
--- each rest would meet all endpoints.
+-- Rests and endpoints are joined by the places of these in their order: joined by times
+-- alone, each rest would meet all endpoints.
 endpoint AS (
-    SELECT *, at_ns // 100_000 AS bin
+    SELECT
+        *,
+        row_number() OVER (PARTITION BY trace_id, pid ORDER BY at_ns) AS place,
+        count(*) OVER (PARTITION BY trace_id, pid ORDER BY at_ns) AS last_place
     FROM (
         SELECT trace_id, thread_id, name, false AS is_end, goes_on, start_ns AS at_ns
         FROM done
@@ -99,25 +103,42 @@ rest_count AS (
 
 behind AS (
     SELECT
-        rest.* EXCLUDE (bin, ordinal),
+        rest.* EXCLUDE (place, before_ns, ordinal),
         endpoint.thread_id AS worker_thread_id,
         name,
         is_end,
         at_ns AS signal_ns,
         rest.resume_ns - at_ns AS delay_ns
     FROM (
-        SELECT *, unnest([resume_ns // 100_000 - 1, resume_ns // 100_000]) AS bin
-        FROM rest
-        INNER JOIN (SELECT thread_id, ordinal FROM graph.thread_order) USING (thread_id)
+        SELECT
+            rest.*,
+            unnest(range(
+                greatest(coalesce(before.last_place, 0), nearest.last_place - 128) + 1,
+                nearest.last_place + 1
+            )) AS place
+        FROM (
+            SELECT *, resume_ns - 100_000 AS before_ns
+            FROM rest
+            INNER JOIN (SELECT thread_id, ordinal FROM graph.thread_order) USING (thread_id)
+        ) AS rest
+        ASOF INNER JOIN endpoint AS nearest
+            ON
+                rest.trace_id = nearest.trace_id
+                AND rest.pid = nearest.pid
+                AND resume_ns >= nearest.at_ns
+        ASOF LEFT JOIN endpoint AS before
+            ON
+                rest.trace_id = before.trace_id
+                AND rest.pid = before.pid
+                AND before_ns >= before.at_ns
     ) AS rest
-    INNER JOIN endpoint USING (trace_id, pid, bin)
+    INNER JOIN endpoint USING (trace_id, pid, place)
     LEFT JOIN (SELECT DISTINCT thread_id, resume_ns FROM graph.thread_rest) AS woken
         ON endpoint.thread_id = woken.thread_id AND at_ns = woken.resume_ns
     WHERE
         rest.thread_id <> endpoint.thread_id
         -- Two threads that continue together were woken by a third one.
         AND (woken.resume_ns IS NULL OR graph.is_well_before(at_ns, rest.resume_ns))
-        AND at_ns > rest.resume_ns - 100_000 AND at_ns <= rest.resume_ns
         -- What a thread waits for is done when an op ends, not when the next one starts.
         AND NOT (goes_on AND rest.ordinal < endpoint.ordinal)
     QUALIFY row_number() OVER (

@@ -1,7 +1,9 @@
 -- Times at which one thread continues shortly after another one of its process has stopped:
 -- that one stopped while this one rested, and is still resting. By chance, this one would
 -- continue at any time while both rest, so the elapsed share of that time is the
--- probability of such a short delay.
+-- probability of such a short delay. Among more than 64 threads of a process, only those
+-- pairs are considered of which one continues at least once while the other one is among
+-- the last 16 that stopped.
 -- One row per thread that continues, time, and resting thread.
 -- Key: thread_id, resume_ns, worker_thread_id.
 CREATE TABLE graph.thread_handover (
@@ -31,14 +33,52 @@ rest AS (
     FROM graph.thread_rest
 ),
 
-pair AS (
-    SELECT rest.*, other.thread_id AS worker_thread_id
+process AS (
+    SELECT trace_id, pid, list_distinct(list(thread_id)) AS thread_ids, len(thread_ids) > 64 AS is_crowd
     FROM rest
-    INNER JOIN (SELECT DISTINCT trace_id, pid, thread_id FROM rest) AS other
-        ON
-            rest.trace_id = other.trace_id
-            AND rest.pid = other.pid
-            AND rest.thread_id <> other.thread_id
+    GROUP BY trace_id, pid
+),
+
+stop AS (
+    SELECT
+        trace_id, pid, thread_id, stop_ns,
+        row_number() OVER (PARTITION BY trace_id, pid ORDER BY stop_ns, thread_id) AS ordinal
+    FROM rest
+    INNER JOIN process USING (trace_id, pid)
+    WHERE has_stopped AND is_crowd
+),
+
+near AS (
+    SELECT DISTINCT
+        unnest([resumed.thread_id, stop.thread_id]) AS thread_id,
+        unnest([stop.thread_id, resumed.thread_id]) AS worker_thread_id
+    FROM (
+        SELECT
+            rest.trace_id,
+            rest.pid,
+            rest.thread_id,
+            unnest(range(ordinal - 15, ordinal + 1)) AS ordinal
+        FROM rest
+        ASOF INNER JOIN stop
+            ON
+                rest.trace_id = stop.trace_id
+                AND rest.pid = stop.pid
+                AND rest.resume_ns >= stop.stop_ns
+        WHERE goes_on
+    ) AS resumed
+    INNER JOIN stop USING (trace_id, pid, ordinal)
+    WHERE resumed.thread_id <> stop.thread_id
+),
+
+pair AS (
+    SELECT rest.*, unnest(thread_ids) AS worker_thread_id
+    FROM rest
+    INNER JOIN process USING (trace_id, pid)
+    WHERE goes_on AND NOT is_crowd
+    UNION ALL
+    SELECT rest.*, worker_thread_id
+    FROM rest
+    INNER JOIN near USING (thread_id)
     WHERE goes_on
 )
 
@@ -62,6 +102,7 @@ FROM pair
 ASOF INNER JOIN rest AS worker
     ON pair.worker_thread_id = worker.thread_id AND pair.resume_ns >= worker.stop_ns
 WHERE
-    worker.has_stopped
+    pair.thread_id <> worker_thread_id
+    AND worker.has_stopped
     AND worker.stop_ns >= pair.stop_ns
     AND worker.resume_ns > pair.resume_ns;

@@ -36,7 +36,8 @@ def normed(h: Tensor) -> Tensor:
     ones = torch.ones(16, requires_grad=True)
     half = functional.batch_norm(h.bfloat16(), None, None, ones, ones, training=True)
     last = torch.ones(8, requires_grad=True)
-    return functional.layer_norm(half, (8,), last, last)
+    grouped = functional.group_norm(half, 4, ones, ones)
+    return functional.layer_norm(grouped, (8,), last, last)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,13 @@ def normed(h: Tensor) -> Tensor:
         lambda h: functional.embedding_bag(
             torch.ones(64, 16, dtype=torch.int64), h.view(64, 64), mode="sum"
         ),
+        torch.max,
+        lambda h: h.transpose(1, 2).median(),
+        lambda h: h.clamp(torch.zeros(SHAPE), torch.ones(SHAPE)),
+        lambda h: torch.clamp(h, h / 2, h * 2),
+        lambda h: torch.atan2(h, h + 1),
+        lambda h: functional.normalize(h, dim=1),
+        lambda h: torch.matrix_exp(h.view(64, 64)),
     ],
     ids=[
         *("mse", "sum", "none", "smooth", "norm", "bilinear", "nearest", "unfold"),
@@ -96,7 +104,8 @@ def normed(h: Tensor) -> Tensor:
         *("singular values", "integers", "mixed", "prod", "prod transposed"),
         *("prod of rows", "kept", "cumprod", "cumprod transposed", "products"),
         *("softmax transposed", "half product", "attention by products"),
-        *("mixed norms", "summed bags"),
+        *("mixed norms", "summed bags", "max", "median", "clamp", "own bounds"),
+        *("angles", "lengths", "exponential"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Using a target size")

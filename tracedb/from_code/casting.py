@@ -6,7 +6,7 @@ copied as floats where it multiplies some, as integers where it is counted. An o
 place converts its result back, too. Kernels of a GPU convert while they load.
 
 Norms of half precision with parameters in fp32 keep statistics in fp32; those of fake
-tensors do not.
+tensors do not, and their gradient of a group norm is not in half precision.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _WEIGHT_AT = {
     _ATEN.native_group_norm.default: 1,
 }
 """Where the arguments of norms have the weights."""
+_GROUP_GRADIENT = _ATEN.native_group_norm_backward.default
 
 
 def beside(func: Any, args: Sequence[Any], result: object) -> int:  # noqa: ANN401 (an overload)
@@ -56,7 +57,10 @@ def beside(func: Any, args: Sequence[Any], result: object) -> int:  # noqa: ANN4
 
 
 def of_norm(func: object, args: Sequence[Any], result: Any) -> object:  # noqa: ANN401 (what an op returns)
-    """A norm's result, with statistics in the dtype of its weights."""
+    """A norm's result, with statistics in the dtype of its weights; or its gradient."""
+    if func is _GROUP_GRADIENT:
+        given, *others = result
+        return None if given is None else given.to(args[0].dtype), *others
     weights = args[_WEIGHT_AT[func]] if func in _WEIGHT_AT else None
     if weights is None or weights.dtype == args[0].dtype:
         return result

@@ -2,7 +2,8 @@
 
 PyTorch computes the gradients of `prod` and `cumprod` from their results, unless an
 element is zero. It cannot ask a fake tensor, and then takes the way that is right for
-zeros, too: with more memory. Here no element is zero, and the answer says so.
+zeros, too: with more memory. Here no element is zero, and the answer says so. Nor can
+it ask on a CPU whether `max`, `min` or `median` of a whole tensor is a NaN.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _BEGIN = (_aten.ones.default, _aten.clone.default)
 _OF_ALL = "ProdBackward0"
 """The gradient of a product of all elements."""
 
+_EXTREMES = ("MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0")
+"""The gradients of an extreme of all elements, which all equal ones share."""
+
 _SUMS = 2
 """The way of `cumprod` for zeros puts sums in place so often, the last time at its end:
 from the first zero on, and before it."""
@@ -41,6 +45,7 @@ class Formulas:
         self._hidden: list[torch.Tensor] = []
         self._given: Any = None
         self._product: Any = None
+        self._gradient: Any = None
         self._dim = self._sums_to_come = 0
         self._is_usual = False
 
@@ -49,6 +54,8 @@ class Formulas:
         name = "" if self._is_usual else in_place.formula()
         if name.startswith("ProdBackward"):
             return self._of_product(func, args, is_of_all=name == _OF_ALL)
+        if name in _EXTREMES and not self._recorder.has_gpu:
+            return self._of_extreme(func, args)
         return self._of_products(func, args) if name == "CumprodBackward0" else None
 
     def _of_product(
@@ -85,6 +92,31 @@ class Formulas:
         with changed(self._recorder, {"is_number_passed_on": True}):
             _aten._local_scalar_dense(counts.sum())  # noqa: SLF001
         return gradient * (gradient / given).conj()
+
+    def _of_extreme(self, func: object, args: tuple[Any, ...]) -> _Op | None:
+        """On a CPU: its way for tensors of a subclass, which begins with `isnan`."""
+        if func is _aten.isnan.default and self._given is None:
+            self._given = args[0]
+        elif self._given is None:
+            return None
+        elif func is _aten.eq.Tensor:
+            self._product = args[1]
+        elif func is _aten.div.Tensor:
+            self._gradient = args[0]
+        elif func is _aten.mul.Tensor:
+            return self._instead(self._shared)
+        return self._hide(func)
+
+    def _shared(self, *_: object) -> torch.Tensor:
+        """Look whether the extreme is a NaN, and divide by how many are equal."""
+        given, extreme, gradient = self._given, self._product, self._gradient
+        self._hidden.clear()
+        self._given = self._product = self._gradient = None
+        _aten._local_scalar_dense(extreme.isnan())  # noqa: SLF001
+        mask = given == extreme
+        made = gradient.new_zeros(given.shape, dtype=given.dtype)
+        found: torch.Tensor = made.masked_fill_(mask, gradient / mask.sum())
+        return found
 
     def _of_products(self, func: object, args: tuple[Any, ...]) -> _Op | None:
         if func is _aten.mul.Tensor and self._product is None:

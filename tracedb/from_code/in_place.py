@@ -47,19 +47,30 @@ _FILLING: dict[Any, Callable[..., object]] = {
 """Ops that fill a copy, and those that fill the tensor itself."""
 
 
-_LOSS = "BinaryCrossEntropyWithLogitsBackward"
 _CHAINED: dict[Any, Callable[..., object]] = {
     _aten.sub.Tensor: _aten.sub_.Tensor,
     _aten.mul.Tensor: _aten.mul_.Tensor,
+    _aten.logical_and.default: _aten.logical_and_.default,
+    _aten.logical_or.default: _aten.logical_or_.default,
+    _aten.masked_fill.Scalar: _aten.masked_fill_.Scalar,
 }
-"""Ops of that gradient, each of which overwrites the result of the one before."""
-_CHAIN_BEGINS = ("aten::add", "aten::sigmoid")
+"""Ops of some gradients, each of which overwrites the result of the one before."""
+_CHAINS = {
+    "BinaryCrossEntropyWithLogitsBackward": ("aten::add", "aten::sigmoid"),
+    "ClampBackward": ("aten::ge", "aten::lt", "aten::gt"),
+    "Atan2Backward": ("aten::reciprocal",),
+}
+"""These gradients, and what the first of such ops overwrites."""
 _ADD = _aten.add.Tensor
 _ALONE, _OWNERS = 4, 2
 """References to a gradient that only the engine holds, while it calls Python, and to
 its storage."""
-_ADDING = ("VarMean", "StdMean", "Linalg", "Renorm")
+_ADDING = (
+    *("VarMean", "StdMean", "Linalg", "Renorm", "Atan2", "Cholesky", "LuUnpack"),
+)
 """Functions whose own formulas add up tensors, and not in place."""
+_NOT_ADDING = "LinalgVectorNorm"
+"""The only one of linear algebra whose formula does not."""
 
 
 def parts(
@@ -81,15 +92,18 @@ def _is_sum(tensors: list[torch.Tensor]) -> bool:
     node = _node()
     if node is None or not _is_overwritten(tensors):
         return False
-    return not node.name().startswith(_ADDING) and _is_formula()
+    name = node.name()
+    is_adding = name.startswith(_ADDING) and not name.startswith(_NOT_ADDING)
+    return not is_adding and _is_formula()
 
 
 def _is_chained(tensors: list[torch.Tensor], recorder: Recorder) -> bool:
-    """Whether a loss's gradient overwrites what it has computed so far."""
-    if not formula().startswith(_LOSS):
+    """Whether a gradient overwrites what it has computed so far."""
+    name = formula().partition("Backward")[0] + "Backward"
+    if name not in _CHAINS:
         return False
     held = recorder.holding(tensors[0])
-    return held.phase == recorder.now.pass_ and held.made_by in _CHAIN_BEGINS
+    return held.phase == recorder.now.pass_ and held.made_by in _CHAINS[name]
 
 
 def formula() -> str:

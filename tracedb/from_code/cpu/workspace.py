@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _ATEN: Any = torch.ops.aten
 _RECURRENT = _ATEN.mkldnn_rnn_layer.default
 """A layer of an LSTM, which only CPUs have."""
+_EXPONENTIAL = _ATEN.linalg_matrix_exp.default
+"""Its series is short for zeros; the usual one has as many terms as for ones."""
 _BATCHED: dict[Any, int] = {
     _ATEN.convolution.default: 1,
     _ATEN.convolution_backward.default: 2,
@@ -57,7 +59,7 @@ _BATCHED: dict[Any, int] = {
     _ATEN._linalg_eigh.default: 0,  # noqa: SLF001 (as PyTorch names it)
     _ATEN._linalg_svd.default: 0,  # noqa: SLF001 (as PyTorch names it)
     _ATEN.linalg_eig.default: 0,
-    _ATEN.linalg_matrix_exp.default: 0,
+    _EXPONENTIAL: 0,
     _RECURRENT: 0,
     _ATEN.mkldnn_rnn_layer_backward.default: 0,
 }
@@ -91,10 +93,11 @@ class _Tensor:
     strides: tuple[int, ...]
     dtype: torch.dtype
 
-    def made(self, batch: int | None) -> torch.Tensor:
-        """A real one, with another batch size if one is given."""
+    def made(self, batch: int | None, value: int = 0) -> torch.Tensor:
+        """A real one of one value, with another batch size if one is given."""
         shape = self.shape if batch is None else (batch, *self.shape[1:])
-        return torch.empty_strided(shape, self.strides, dtype=self.dtype).zero_()
+        made = torch.empty_strided(shape, self.strides, dtype=self.dtype)
+        return made.fill_(value)
 
 
 @dataclass(frozen=True)
@@ -127,8 +130,9 @@ class Call:
     def run(self, batch: int) -> object:
         """Run it with so many examples."""
         batched = _BATCHED[self.func]
+        value = int(self.func is _EXPONENTIAL)
         given = [
-            one.made(batch if place < batched else None)
+            one.made(batch if place < batched else None, value)
             if isinstance(one, _Tensor)
             else one
             for place, one in enumerate(self.arguments)

@@ -84,11 +84,7 @@ def check(  # noqa: PLR0913 (one parameter an option)
     ):
         rows = db.check(before, run=(baseline_run, run), tolerance=tolerance)
     output.rows(rows, _BRIEF)
-    if "start_count" not in rows.columns:
-        tell(
-            "the baseline is one run, so starts of the program are taken to differ as "
-            "much as its steps do; three or more runs in its database show how much"
-        )
+    tell(_smallest(rows.row(0, named=True)))
     cases = [row for row in rows.rows(named=True) if each or row["measure"] == "period"]
     failed = [row for row in cases if not row["is_within"]]
     if junit is not None:
@@ -105,11 +101,29 @@ def check(  # noqa: PLR0913 (one parameter an option)
 def _words(row: dict[str, Any]) -> str:
     """The time before and after, and the limit, as text."""
     change = row["change_ns"]
-    part = f" ({share(abs(change) / row['a_ns'])})" if row["a_ns"] else ""
     return (
-        f"{row['measure']}: was {duration(row['a_ns'])}, now "
-        f"{duration(row['b_ns'])}: {duration(abs(change))}{part} "
-        f"{'longer' if change > 0 else 'shorter'}, allowed {duration(row['limit_ns'])}"
+        f"{row['measure']}: was {duration(row['a_ns'])}, now {duration(row['b_ns'])}: "
+        f"{_with_share(row, abs(change))} {'longer' if change > 0 else 'shorter'}, "
+        f"allowed {_with_share(row, row['limit_ns'])}"
+    )
+
+
+def _with_share(row: dict[str, Any], time_ns: int) -> str:
+    """A time, and its share of the baseline's."""
+    part = f" ({share(time_ns / row['a_ns'])})" if row["a_ns"] else ""
+    return f"{duration(time_ns)}{part}"
+
+
+def _smallest(row: dict[str, Any]) -> str:
+    """The smallest slowdown that fails, and what decides it."""
+    found = f"slowdowns of the period up to {_with_share(row, row['limit_ns'])} pass: "
+    if row["limit_ns"] > (row["noise_ns"] or 0):
+        return f"{found}the tolerance"
+    if "start_count" in row:
+        return f"{found}{row['start_count']} starts of the baseline show that noise"
+    return (
+        f"{found}the baseline is one run, so starts of the program are taken to differ "
+        "as much as its steps do; three or more runs in its database show how much"
     )
 
 

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from .interrupt import Interrupt
 
 
+_PLAIN = {
+    "is not a valid integer range": "is not a whole number",
+    "is not a valid integer": "is not a whole number",
+    "is not a valid float range": "is not a number",
+    "is not a valid float": "is not a number",
+}
+"""Words of click for types, and plain ones."""
 _CLOSED = 141
 """Exit code if stdout is closed, as of programs that SIGPIPE ends."""
 
@@ -99,6 +106,8 @@ def _within_brackets(error: BaseException) -> str:
 def _usage(error: click.UsageError) -> str:
     """Name the command, the error in its usage, and where its help is."""
     message = _suggestion(" ".join(error.format_message().split()).rstrip("."))
+    for word, plain in _PLAIN.items():
+        message = message.replace(word, plain)
     new = renamed.OPTIONS.get(getattr(error, "option_name", ""))
     if new:
         message = f"{message}: it was renamed to {new}"

@@ -337,8 +337,10 @@ def _memory(found: Estimate) -> Iterator[str]:
         f"{kind} {_size(size)}" for size, kind in sorted(held, reverse=True)
     )
     of = f" of {_size(found.capacity_bytes)}" if found.capacity_bytes else ""
-    yield f"Memory  {_size(memory.peak_bytes)} at the peak{of}, in {memory.peak_op}"
-    yield f"        {parts}"
+    place = f", in {memory.peak_op}" if memory.peak_op else ""
+    yield f"Memory  {_size(memory.peak_bytes)} at the peak{of}{place}"
+    if parts:
+        yield f"        {parts}"
     for kind, words, size in memory.largest[:_LISTED]:
         yield f"        {_size(size):>9}  {kind}: {shortened(words, _NAME)}"
     if found.largest_batch is not None:

@@ -16,7 +16,7 @@ from tracedb.summary.words import KINDS, WAITS, marks_in_words
 from .terminal import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import polars as pl
 
@@ -29,9 +29,15 @@ _EXPLAINED = KINDS.keys() - {
 }
 """Kinds of time whose names are not self-explanatory."""
 _WIDTH = 80
-_NO_STACKS = "the traces have no Python stacks; with_stack=True records them"
-_OF_STACKS = {"module", "frame"}
-"""Columns that only recordings with Python stacks can fill."""
+_RECORDS = "PyTorch's profiler records them"
+_NO_STACKS = f"the traces have no Python stacks; {_RECORDS} (with_stack=True)"
+_NO_SHAPES = f"the traces have no shapes; {_RECORDS} (record_shapes=True)"
+_NO_ADDRESSES = (
+    "the allocations have no addresses, as of old versions of PyTorch, so it is "
+    "unknown which remain"
+)
+_NO_NAME = "the traces do not name the GPU, so its peaks are unknown"
+_UNLISTED = "no known GPU has this name; `tracedb kernels hardware --add` adds one"
 _NEEDS = {
     **dict.fromkeys(
         (
@@ -46,7 +52,7 @@ _NEEDS = {
         ("memory", "memory_by_step", "memory_at_peak"),
         (
             "has_memory",
-            "the traces have no allocations; profile_memory=True records them",
+            f"the traces have no allocations; {_RECORDS} (profile_memory=True)",
         ),
     ),
     **dict.fromkeys(
@@ -95,9 +101,7 @@ _OF_STEPS = {
     "step_mark": "the traces have steps: `tracedb ask DB period`",
 }
 """What questions about steps lack if there are steps."""
-_OF_TRACES = {"idle_cause": "device_time", "idle_share": "device_time"} | {
-    "overhead": "host_time"
-}
+_OF_TRACES = {"overhead": "host_time"}
 """Questions about steps, and the ones that answer the same for traces without steps."""
 _OF_OPERATIONS = ("straggler_slowdown", "straggler_recovery", "interleaved_step")
 _ONLY_OPERATIONS = (
@@ -151,7 +155,7 @@ def write_rows(
         shown = _with_ranks(db, shown)
         empty = [] if rows.is_empty() else _empty_columns(shown, brief)
         output.rows(shown.drop(empty), brief)
-        _tell_empty_columns(db, empty)
+        _tell_empty_columns(db, rows, empty)
         _tell_kinds(rows, WAITS if question == "wait" else KINDS)
     else:
         output.rows(rows, brief)
@@ -180,17 +184,30 @@ def _empty_columns(rows: pl.DataFrame, brief: Sequence[str]) -> list[str]:
     return [name for name in shown if rows[name].null_count() == rows.height]
 
 
-def _tell_empty_columns(db: tracedb.Database, empty: list[str]) -> None:
-    """Name columns that were left out, and why if Python stacks are what they lack."""
-    if not empty:
-        return
-    reason = ""
-    if (
-        _OF_STACKS & {*empty}
-        and not db.relation("question.recording")["has_stack"].any()
-    ):
-        reason = f"; {_NO_STACKS}"
-    tell(f"empty in all rows: {', '.join(empty)}{reason}")
+def _tell_empty_columns(
+    db: tracedb.Database, rows: pl.DataFrame, empty: list[str]
+) -> None:
+    """Name columns that were left out, and what the traces lack for them."""
+    if empty:
+        told = (f"empty in all rows: {', '.join(empty)}", *_lacking(db, rows, {*empty}))
+        tell("; ".join(told))
+
+
+def _lacking(
+    db: tracedb.Database, rows: pl.DataFrame, empty: set[str]
+) -> Iterator[str]:
+    """What the traces lack to fill columns."""
+    recorded = db.relation("question.recording")
+    if "step" in empty and not recorded["step_count"].sum():
+        yield "the traces have no steps, so each is shown as a whole"
+    if "origin" in rows.columns and set(rows["origin"]) == {"unknown"}:
+        yield _NO_ADDRESSES
+    elif {"module", "frame"} & empty and not recorded["has_stack"].any():
+        yield _NO_STACKS
+    if "compute_share" in empty and not recorded["has_shapes"].any():
+        yield _NO_SHAPES
+    if "hardware" in empty:
+        yield _UNLISTED if recorded["gpu"].is_not_null().any() else _NO_NAME
 
 
 def _with_thread_names(db: tracedb.Database, rows: pl.DataFrame) -> pl.DataFrame:

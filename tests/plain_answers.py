@@ -107,12 +107,18 @@ def exposed_communication(recorded: Recorded) -> Iterator[Row]:
 
 
 def idle_share(recorded: Recorded) -> Iterator[Row]:
-    """Busy time of each step and device that ran work in the trace."""
+    """Busy time of each step, or trace without steps, and device that ran work."""
     for number, step in recorded.steps().items():
         for (trace, device), work in recorded.work().items():
             if trace == step["trace_id"]:
                 busy = within(bounds(work), step["start_ns"], step["end_ns"])
-                yield {"step_id": number, "device": device, "busy_ns": time_of(busy)}
+                found = {"trace_id": trace, "step_id": number, "device": device}
+                yield found | {"busy_ns": time_of(busy)}
+    with_steps = {step["trace_id"] for step in recorded.steps().values()}
+    for (trace, device), work in recorded.work().items():
+        if trace not in with_steps:
+            whole: Row = {"trace_id": trace, "step_id": None, "device": device}
+            yield whole | {"busy_ns": time_of(bounds(work))}
 
 
 def device_time(recorded: Recorded) -> Iterator[Row]:
@@ -321,7 +327,7 @@ def period(recorded: Recorded) -> Iterator[Row]:
 
 ANSWERS: dict[str, tuple[tuple[str, ...], Callable[[Recorded], Iterator[Row]]]] = {
     "exposed_communication": (("trace_id", "device"), exposed_communication),
-    "idle_share": (("step_id", "device"), idle_share),
+    "idle_share": (("trace_id", "step_id", "device"), idle_share),
     "device_time": (("trace_id", "device", "is_busy", "kind"), device_time),
     "host_time": (("trace_id", "type"), host_time),
     "overhead_by_op": (("run_id", "name"), overhead_by_op),

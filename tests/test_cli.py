@@ -354,9 +354,43 @@ def test_an_empty_column_is_left_out_with_a_reason(tiny: Path) -> None:
     assert done.stdout.split()[:3] == ["role", "gaps", "time"]
     assert done.stderr == (
         "empty in all rows: frame, module; the traces have no Python stacks; "
-        "with_stack=True records them\n"
+        "PyTorch's profiler records them (with_stack=True)\n"
     )
     assert {"frame", "module"} <= ask("ask", tiny, "host_gap")[0].keys()
+
+
+@pytest.mark.parametrize(
+    ("question", "reasons"),
+    [
+        (
+            "efficiency",
+            f"{missing_steps._NO_SHAPES}; {missing_steps._NO_NAME}",  # noqa: SLF001
+        ),
+        ("memory_at_peak", missing_steps._NO_ADDRESSES),  # noqa: SLF001
+        ("idle_cause", "the traces have no steps, so each is shown as a whole"),
+    ],
+)
+def test_what_an_empty_column_lacks(
+    without_much: Path, question: str, reasons: str
+) -> None:
+    """The reason is what the traces lack, not another thing that they lack as well."""
+    said = run("ask", without_much, question).stderr.splitlines()
+    (empty,) = (line for line in said if line.startswith("empty in all rows: "))
+    assert empty.partition("; ")[2] == reasons
+
+
+@pytest.fixture(scope="module")
+def without_much(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace without steps, shapes, stacks and addresses of allocations."""
+    events = [e for e in tiny_trace()["traceEvents"] if "Step" not in e["name"]]
+    allocation = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]"}
+    sizes = {"Device Type": 1, "Device Id": 0, "Bytes": 512}
+    events.append(allocation | {"pid": 7, "tid": 7, "ts": 1150, "args": sizes})
+    folder = tmp_path_factory.mktemp("without")
+    (folder / "a.json").write_text(json.dumps({"traceEvents": events}))
+    with open_database(folder / "a.duckdb") as db:
+        db.ingest([folder / "a.json"])
+    return folder / "a.duckdb"
 
 
 def test_reasons_belong_to_questions() -> None:
@@ -776,6 +810,14 @@ MISTAKES = {
     "mistyped option": (
         "critical-path {}/tiny.duckdb --setp 1",
         "no such option '--setp'; did you mean '--scope' or '--step'? see",
+    ),
+    "no number": (
+        "shard {}/t.csv --ranks x --gpu H100",
+        "'--ranks': 'x' is not a whole number; see",
+    ),
+    "no share": (
+        "check {}/tiny.duckdb --baseline {}/tiny.duckdb --tolerance x",
+        "'--tolerance': 'x' is not a number; see",
     ),
     "folder for a database": ("info {}/empty", "empty: a folder, not a database"),
     "unknown ending": (

@@ -328,6 +328,9 @@ def test_a_slower_run_fails_the_check(pair: tracedb.Database, tmp_path: Path) ->
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
     assert "longer" in str(suite[0][0].get("message"))
     assert "\n::error title=tracedb check: period::period: " in slower.stderr
+    limit, whole = period["limit_ns"], period["a_ns"]
+    said = f"up to {limit / 1e3:.1f} us ({100 * limit / whole:.1f} %) pass: the base"
+    assert f"slowdowns of the period {said}" in slower.stderr
     faster = run(*words, "--baseline-run", 2, "--run", 1)
     assert (faster.exit_code, "::error" in faster.stderr) == (0, False)
     assert suite_of(report).get("failures") == "0"

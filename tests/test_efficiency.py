@@ -193,3 +193,26 @@ def test_unknown_work_is_reported(
     )
     assert (period, unknown) == (130_000, pytest.approx(0.2))
     assert mfu == (peak and pytest.approx(flops / 130e-6 / peak))
+
+
+def test_work_of_assumed_types_is_reported(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """A product without recorded types counts as assumed; unknown work does not."""
+    work = [
+        *kernel("aten::mm", 100, 40, 1),
+        *kernel("aten::mm", 200, 30, 2),
+        *kernel("my::op", 300, 10, 3),
+    ]
+    del work[3]["args"]["Input type"]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": work}))
+    database.ingest([file])
+    shares = "unknown_share, assumed_share"
+    for part, key, expected in (
+        ("efficiency", "family", [("gemm", 0, 30 / 70), ("unknown", 1, 0)]),
+        ("efficiency_by_op", "op", [("aten::mm", 0, 30 / 70), ("my::op", 1, 0)]),
+        ("efficiency_by_step", "device", [(0, 10 / 80, 30 / 80)]),
+    ):
+        found = rows(database, f"SELECT {key}, {shares} FROM question.{part}")
+        assert found == [(row[0], *map(pytest.approx, row[1:])) for row in expected]

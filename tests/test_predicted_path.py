@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -295,6 +296,32 @@ def test_idle_time_has_its_known_cause(
         ("launch_delay", 5.0),
         ("wait", 5.0),
     ]
+
+
+def test_idle_time_of_a_trace_without_steps(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """It is that of the whole trace, of which the device is busy for the rest."""
+    host = {"ph": "X", "pid": 1, "tid": 1}
+    ids = {"correlation": 1, "device": 0, "stream": 7}
+    events = [
+        host | {"cat": "cpu_op", "name": "aten::mm", "ts": 100, "dur": 60},
+        host
+        | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": ids}
+        | {"ts": 110, "dur": 20},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "args": ids}
+        | {"ts": 133, "dur": 67},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps({"traceEvents": events}))
+    database.ingest([tmp_path / "a.json"])
+    query = "SELECT step, kind, idle_ns, round(idle_share, 6) FROM question.idle_cause"
+    assert rows(database, query) == [
+        (None, "launch", 20_000, 0.2),
+        (None, "host_op", 10_000, 0.1),
+        (None, "launch_delay", 3_000, 0.03),
+    ]
+    query = "SELECT step, busy_ns, round(idle_share, 6) FROM question.idle_share"
+    assert rows(database, query) == [(None, 67_000, 0.33)]
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,8 @@ CREATE VIEW prediction.work_rate (
     time_ns,
     -- [ns] The same; NULL for unknown work.
     known_ns,
+    -- [ns] The same if sizes or types were not recorded and are assumed; otherwise NULL.
+    assumed_ns,
     -- [FLOP] FLOPs; NULL for unknown work.
     flops,
     -- [B] Bytes read and written; each access counts; NULL for unknown work.
@@ -51,6 +53,7 @@ SELECT
     unit,
     gpu_op.end_ns - gpu_op.start_ns,
     CASE WHEN family IS NOT NULL THEN gpu_op.end_ns - gpu_op.start_ns END,
+    CASE WHEN NOT is_exact THEN gpu_op.end_ns - gpu_op.start_ns END,
     flops,
     traffic_bytes,
     coalesce(fp64_peaks, 0) * peak_fp64_flops_per_second

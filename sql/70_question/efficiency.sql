@@ -15,8 +15,11 @@ CREATE VIEW question.efficiency (
     -- [ns] Their time.
     time_ns,
     -- [1] Share of this time in GPU ops whose FLOPs and bytes are unknown; everything that
-    -- follows excludes them.
+    -- follows excludes them, except `assumed_share`.
     unknown_share,
+    -- [1] Share of this time in GPU ops whose FLOPs and bytes rest on sizes or types that
+    -- were not recorded and are assumed.
+    assumed_share,
     -- [1] Share of the arithmetic peak; NULL if `prediction.hardware` does not list it.
     compute_share,
     -- [1] Share of the peak memory bandwidth; above 1 if the cache serves it.
@@ -43,6 +46,7 @@ SELECT
     count(*),
     sum(time_ns)::BIGINT AS time_ns,
     1 - coalesce(sum(known_ns), 0) / nullif(sum(time_ns), 0),
+    coalesce(sum(assumed_ns), 0) / nullif(sum(time_ns), 0),
     prediction.peak_share(flops, peak_flops_per_second, known_ns) AS compute_share,
     prediction.peak_share(traffic_bytes, peak_bytes_per_second, known_ns) AS memory_share,
     prediction.roofline_bound(compute_share, memory_share),

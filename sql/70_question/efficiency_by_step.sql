@@ -18,12 +18,6 @@ CREATE VIEW question.efficiency_by_step (
     hardware,
     -- [ns] The period; for a trace without steps, from its start to its end.
     period_ns,
-    -- [1] Share of kernel time with unknown FLOPs and bytes.
-    unknown_share,
-    -- [FLOP] FLOPs.
-    flops,
-    -- [FLOP/s] Over the period.
-    flops_per_second,
     -- [1] Model FLOPs utilization (MFU): the time that the FLOPs of GEMMs, convolutions and
     -- attention would take at the peaks of their units, divided by the period; NULL if the
     -- peaks are not listed.
@@ -32,7 +26,16 @@ CREATE VIEW question.efficiency_by_step (
     compute_share,
     -- [1] The time that the bytes would take at peak memory bandwidth, divided by the
     -- period.
-    memory_share
+    memory_share,
+    -- [1] Share of kernel time with unknown FLOPs and bytes.
+    unknown_share,
+    -- [1] Share of kernel time whose FLOPs and bytes rest on sizes or types that were not
+    -- recorded and are assumed.
+    assumed_share,
+    -- [FLOP] FLOPs.
+    flops,
+    -- [FLOP/s] Over the period.
+    flops_per_second
 ) AS
 WITH
 lasting AS (
@@ -65,15 +68,16 @@ SELECT
     device,
     any_value(hardware),
     any_value(part.end_ns - part.start_ns) AS period_ns,
-    1 - coalesce(sum(known_ns), 0) / nullif(sum(time_ns), 0),
-    sum(flops) AS flops,
-    1e9 * sum(flops) / nullif(period_ns, 0),
     1e9 * sum(
         CASE WHEN family IN ('gemm', 'convolution', 'attention') THEN flops ELSE 0 END
         / peak_flops_per_second
     ) / nullif(period_ns, 0),
     prediction.peak_share(flops, peak_flops_per_second, known_ns),
-    1e9 * sum(traffic_bytes / peak_bytes_per_second) / nullif(period_ns, 0)
+    1e9 * sum(traffic_bytes / peak_bytes_per_second) / nullif(period_ns, 0),
+    1 - coalesce(sum(known_ns), 0) / nullif(sum(time_ns), 0),
+    coalesce(sum(assumed_ns), 0) / nullif(sum(time_ns), 0),
+    sum(flops) AS flops,
+    1e9 * sum(flops) / nullif(period_ns, 0)
 FROM placed
 INNER JOIN part
     ON placed.trace_id = part.trace_id AND placed.step_id IS NOT DISTINCT FROM part.step_id

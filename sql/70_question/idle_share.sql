@@ -1,20 +1,20 @@
--- How much of each step is every device idle?
--- One row per step and device that ran work in the trace.
--- Key: step_id, device.
+-- How much of each step is every device idle? A trace without steps counts as a whole.
+-- One row per step, or trace without steps, and device that ran work in the trace.
+-- Key: trace_id, step_id, device.
 CREATE VIEW question.idle_share (
     -- The trace.
     trace_id,
     -- Its rank.
     rank,
-    -- Step.
+    -- Step; NULL for traces without steps.
     step_id,
-    -- Number of the step.
+    -- Number of the step; NULL for traces without steps.
     step,
     -- Device.
     device,
-    -- [ns] Time of the step in which it was busy.
+    -- [ns] Time of the step, or of the trace, in which it was busy.
     busy_ns,
-    -- [1] Idle share of the step.
+    -- [1] Idle share of the step, or of the trace.
     idle_share
 ) AS
 WITH
@@ -55,11 +55,23 @@ SELECT
     step.step_id,
     step,
     device.device,
-    coalesce(busy.busy_ns, 0)::BIGINT,
+    coalesce(busy.busy_ns, 0)::BIGINT AS busy_ns,
     1 - coalesce(busy.busy_ns, 0) / nullif(step.end_ns - step.start_ns, 0)
 FROM staging.step
 INNER JOIN staging.trace AS trace ON step.trace_id = trace.trace_id
 INNER JOIN staging.device ON step.trace_id = device.trace_id
 LEFT JOIN busy ON step.step_id = busy.step_id AND device.device = busy.device
 WHERE gpu_op_count > 0
-ORDER BY step.step_id, device.device;
+UNION ALL
+SELECT
+    trace_id,
+    rank,
+    NULL,
+    NULL,
+    device,
+    coalesce(sum(time_ns) FILTER (is_busy), 0)::BIGINT,
+    1 - coalesce(sum(time_share) FILTER (is_busy), 0)
+FROM question.device_time
+WHERE trace_id NOT IN (SELECT trace_id FROM staging.step)
+GROUP BY trace_id, rank, device
+ORDER BY trace_id, step_id, device;

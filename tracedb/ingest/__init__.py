@@ -25,6 +25,7 @@ from tracedb.ingest.culprit import UncomputedError
 from tracedb.ingest.load import Loaded, UnforeseenError, count_unread, load
 from tracedb.ingest.numbers import Numbers
 from tracedb.ingest.prefetch import prefetch
+from tracedb.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -242,7 +243,8 @@ def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
             pairing.verify(connection, [*new, *known])
         marked = steps.mark(connection, [*new, *known], job.step_mark)
         if marked:
-            job.progress(f"steps marked by '{job.step_mark}': {len(marked)} traces")
+            traces = counted(len(marked), "trace")
+            job.progress(f"steps marked by '{job.step_mark}': {traces}")
         concerned = _runs_of(connection, [*new, *changed, *marked])
         if "staging" in layers:
             # A mark may make a range of what was an op.

@@ -21,7 +21,7 @@ import numpy as np
 from kernels import DATA
 from measure import Clock, tell
 from pages import machine, parser, publish, table, words
-from shipped_models import MORE, NO_SOFTWARE, published
+from shipped_models import MORE, is_twice, published
 
 from tracedb import kernels
 from tracedb.kernels.blend import Answer, blended
@@ -29,6 +29,7 @@ from tracedb.kernels.groups import LEAST_ROWS, groups_of
 from tracedb.kernels.harnesses import are_alike, compared, harness_error
 from tracedb.kernels.held_out import HeldOut, transfer_of
 from tracedb.kernels.measurements import read_measurements
+from tracedb.kernels.quantised import LAYER
 from tracedb.kernels.scores import Scores, scores_of
 from tracedb.kernels.usual import usual_ns
 
@@ -59,8 +60,9 @@ PEAKS = """
 ## What bounds fp8 products
 
 Share of the peak that the largest fifth of the products of a campaign reach, in the
-median. It is the software's as much as the GPU's: H800 has the chip of H100. No data
-sheet tells it, so an unseen GPU is off by the difference.
+median; of aiconfigurator's layers, after subtracting the time to quantise their input.
+It is the software's as much as the GPU's: H800 has the chip of H100. No data sheet
+tells it, so an unseen GPU is off by the difference.
 """
 CAMPAIGN = """\
 ## One campaign left out
@@ -286,7 +288,8 @@ def main() -> None:
             for group in groups_of(read_measurements(folders).frame)
             if len(group.rows) >= LEAST_ROWS
             and not group.hardware.is_fallback
-            and not group.key.software.endswith(NO_SOFTWARE)
+            and group.key.op != LAYER
+            and not is_twice(group.key)
         ]
         models = kernels.shipped().models
         predictors = {model.key: model.predictor for model in models}

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from kernels import DATA
 from measure import Clock, tell
 
@@ -27,6 +28,7 @@ from tracedb.errors import KernelModelError
 from tracedb.kernels import read_measurements, summary
 from tracedb.kernels.groups import LEAST_ROWS, groups_of
 from tracedb.kernels.models import INDEX
+from tracedb.kernels.quantised import LAYER, PRODUCT, SCALE, SCALED
 from tracedb.kernels.residual import SMALL
 from tracedb.kernels.store import save
 from tracedb.kernels.train import models_of
@@ -36,10 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracedb.kernels.groups import Group
-    from tracedb.kernels.model import Model
+    from tracedb.kernels.model import Key, Model
+    from tracedb.kernels.rows import Rows
 
 MORE = DATA.with_name("kerneldata-more")
-_NO_TRACES = ("rope", "scale_matrix", "compute_scale")
+_NO_TRACES = ("rope", LAYER, SCALE, SCALED)
 """Ops of inference servers' own kernels, which are not PyTorch ops."""
 _NOT_NEEDED = ("mul", "pow", "tanh")
 """Rare ops, or ones that take the time of another."""
@@ -49,11 +52,13 @@ _NO_SOURCES = ("mlpredict",)
 
 _AREAS = ("attention", "encoder_attention", "gemm")
 _VLLM = tuple(f"{area}/vllm/0.24.0" for area in _AREAS)
+_FP8 = ("gemm/trtllm/1.3.0rc20", "quantize/trtllm/1.3.0rc20")
+"""The only layers that `tracedb.kernels.quantised` can take apart."""
 _NEW = ("h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "rtx_pro_6000_server")
 PUBLISHED = {
     "a100_sxm": ("attention/vllm/0.14.0", "comm/nccl/2.27.3"),
-    "l40s": (*_VLLM, "comm/nccl/2.27.3"),
-    **dict.fromkeys(_NEW, (*_VLLM, "comm/nccl/2.29.2")),
+    "l40s": (*_VLLM, *_FP8, "comm/nccl/2.27.3"),
+    **dict.fromkeys(_NEW, (*_VLLM, *_FP8, "comm/nccl/2.29.2")),
 }
 """Folders of the aiconfigurator-core wheel below `systems/data`, by GPU."""
 
@@ -64,19 +69,28 @@ def published(wheel: Path) -> list[Path]:
     return [data / gpu / folder for gpu, kept in PUBLISHED.items() for folder in kept]
 
 
-NO_SOFTWARE = ("fp8_block",)
-"""Products with block scales, for which PyTorch has no op."""
-
-
 def is_shipped(group: Group) -> bool:
     """Whether traces have such ops, and enough rows of listed hardware exist."""
     return (
         not group.hardware.is_fallback
         and group.key.source not in _NO_SOURCES
         and group.key.op not in (*_NO_TRACES, *_NOT_NEEDED)
-        and not group.key.software.endswith(NO_SOFTWARE)
+        and not is_twice(group.key)
+        and not is_of_one_width(group.rows)
         and len(group.rows) >= LEAST_ROWS
     )
+
+
+def is_of_one_width(rows: Rows) -> bool:
+    """Whether only the rows vary, so that nothing is known of other widths."""
+    width = rows.shapes.sizes.get("width")
+    return width is not None and "width" in rows.family.group and np.ptp(width) == 0
+
+
+def is_twice(key: Key) -> bool:
+    """Whether another campaign with the same libraries has such products: vLLM's."""
+    is_half = (key.op, key.dtype) == (PRODUCT, "bfloat16")
+    return is_half and key.software == "trtllm/1.3.0rc20"
 
 
 def slim(model: Model) -> Model:

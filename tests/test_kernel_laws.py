@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING
 
+import kernel_laws
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
@@ -439,3 +441,54 @@ def test_ingest_applies_the_shipped_models() -> None:
         assert likeness == "alike"
         database.apply_models()
         assert database.sql(query).row(0)[0] >= count
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 12))
+def test_no_law_is_broken_by_odd_sizes(seed: int, serving: kernels.Models) -> None:
+    """`tests/kernel_laws.py` searches more of them."""
+    randoms = (Random(seed + n) for n in range(12))  # noqa: S311 (repeatable)
+    asked = (kernel_laws.question(random, serving) for random in randoms)
+    found = [kernel_laws.answer(question, serving) for question in asked]
+    answered = [one for one in found if one is not None]
+    assert len(answered) >= 6
+    assert [(str(one.question), one.broken()) for one in answered if one.broken()] == []
+
+
+@pytest.mark.parametrize("hardware", ["H100", "B200", "L40S", "GB200"])
+def test_long_products_in_fp8_take_about_half_as_long(
+    hardware: str, serving: kernels.Models
+) -> None:
+    """Their models are of products alone, without quantising the operands."""
+    sizes = pl.DataFrame({"m": [4096, 8192, 16_384], "n": [4096, 8192, 4096]})
+    question = sizes.with_columns(
+        k=pl.lit(8192),
+        family=pl.lit("gemm"),
+        op=pl.lit("mm"),
+        hardware=pl.lit(hardware),
+    )
+    fp8, bf16 = (
+        serving.predict(question.with_columns(dtype=pl.lit(dtype)))["predicted_ns"]
+        for dtype in ("float8", "bfloat16")
+    )
+    assert (fp8 / bf16).to_list() == pytest.approx([0.55] * 3, abs=0.1)
+
+
+def test_more_ranks_than_measured_follow_the_most(serving: kernels.Models) -> None:
+    """Two A100 PCIe have an NVLink that four do not: eight are no such step farther."""
+    texts = {"hardware": "A100 PCIe", "family": "collective", "op": "all_reduce"}
+    sizes = pl.DataFrame({"bytes": [1 << power for power in range(10, 31)]})
+    times = {
+        ranks: serving.predict(
+            sizes.with_columns(
+                dtype=pl.lit("bytes"),
+                ranks=pl.lit(ranks),
+                ranks_per_node=pl.lit(ranks),
+                **{name: pl.lit(text) for name, text in texts.items()},
+            )
+        )["predicted_ns"].to_numpy()
+        for ranks in (2, 4, 8)
+    }
+    assert times[4][-1] > 10 * times[2][-1]
+    # Curves are read halfway between the same message and the same bytes on the bus.
+    assert (times[8] <= 4 * 1.2 * times[4]).all()
+    assert (times[8][1:] >= 0.95 * times[8][:-1]).all()

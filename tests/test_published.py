@@ -100,7 +100,13 @@ CASES = {
     "aiconfigurator scaled gemm": Case(
         "gemm_perf.parquet",
         {**ONCE, "gemm_dtype": "fp8_block", "m": 1, "n": 2, "k": 3, "latency": 0.5},
-        [{"software": "sglang/0.5.10 fp8_block", "dtype": "float8"}],
+        [
+            {
+                "software": "sglang/0.5.10 fp8_block",
+                "op": "quantised_linear",
+                "dtype": "float8",
+            }
+        ],
     ),
     "aiconfigurator prefill": Case(
         "context_attention_perf.parquet",
@@ -299,6 +305,50 @@ def test_every_format_has_a_case_and_a_licence() -> None:
         met.add(one.columns)
     assert met == {one.columns for one in PUBLISHED}
     assert {one.project for one in PUBLISHED} <= {*LICENCES}
+
+
+SCALES = {"compute_scale": 0.1, "scale_matrix": 0.05}
+"""[ms] What quantising a matrix takes."""
+
+
+def layers(tmp_path: Path, latencies: tuple[float, ...], *scales: str) -> pl.DataFrame:
+    """Layers in fp8 of 16 rows and more, as read beside what quantising them takes."""
+    folder = tmp_path / "h100_sxm"
+    sizes = {"n": 32, "k": 64, "gemm_dtype": "fp8"}
+    rows = [
+        {**ONCE, **sizes, "m": 16 + number, "latency": latency}
+        for number, latency in enumerate(latencies)
+    ]
+    folder.mkdir()
+    pl.DataFrame(rows).write_parquet(folder / "gemm_perf.parquet")
+    for op in scales:
+        quantised = [
+            {**ONCE, "op_name": op, "m": row["m"], "k": 64, "quant_dtype": "fp8"}
+            | {"latency": SCALES[op]}
+            for row in rows
+        ]
+        pl.DataFrame(quantised).write_parquet(folder / f"{op}_perf.parquet")
+    read = kernels.read_measurements([tmp_path])
+    assert sum(read.dropped.values()) == sum(latency < 0.2 for latency in latencies)
+    return read.frame.filter(pl.col("family") == "gemm")
+
+
+def test_quantising_is_no_part_of_a_product(tmp_path: Path) -> None:
+    """A layer of 0.5 ms, 0.15 of which quantises, is a product of 0.35 ms."""
+    found = layers(tmp_path, (0.5, 0.4, 0.15), *SCALES)
+    assert found["op"].to_list() == ["gemm", "gemm"]
+    assert found["time_ns"].to_list() == pytest.approx([350_000, 250_000])
+    assert found["software"].unique().to_list() == ["sglang/0.5.10"]
+
+
+def test_a_layer_that_cannot_be_taken_apart_stays_one(tmp_path: Path) -> None:
+    """No model of products learns from it."""
+    found = layers(tmp_path, (0.5, 0.4), "scale_matrix")
+    assert found["op"].to_list() == ["quantised_linear"] * 2
+    assert found["time_ns"].to_list() == [500_000, 400_000]
+    models = kernels.shipped()
+    question = found.with_columns(hardware=pl.lit("H100"))
+    assert models.serving().predict(question)["predicted_ns"].null_count() == 2
 
 
 def test_files_of_one_name_are_kept_apart(tmp_path: Path) -> None:

@@ -283,6 +283,9 @@ class Models:
         elif nearest.of_hardware:
             doubt = _UNLISTED if asked.hardware.is_fallback else 1.0
             found = found.at_least(float(np.exp(verdict.error))).widened(doubt)
+        is_listed = not asked.hardware.is_fallback
+        there = question.on(asked.hardware.figures, is_listed=is_listed)
+        found = found.bounded(there.least_ns)
         factor = max(float(np.exp(model.harness_error)) for model in models)
         others = f", and {len(chosen) - 1} more" if len(chosen) > 1 else ""
         in_range = (nearest.distance <= _SAME) & (found.away == 0)

@@ -242,6 +242,11 @@ class Predicted:
         high = np.maximum(self.high_ns, self.ns * factor)
         return replace(self, low_ns=low, high_ns=high)
 
+    def bounded(self, least_ns: Floats) -> Predicted:
+        """The same with bands that begin no lower than this."""
+        low = np.maximum(self.low_ns, np.minimum(least_ns, self.ns))
+        return replace(self, low_ns=low)
+
     def shifted(self, ns: Floats) -> Predicted:
         """The same with predictions of these times, and bands in proportion."""
         scale = ns / self.ns

@@ -25,6 +25,7 @@ from .public import (
     quantised,
     without,
 )
+from .quantised import LAYER, PRODUCT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -207,7 +208,9 @@ _AIC_FORMATS = (
                 **GEMM,
                 "software": pl.concat_str(_RUNTIME, _SCALING),
                 "family": pl.lit("gemm"),
-                "op": pl.lit("gemm"),
+                "op": pl.when(_type("gemm_dtype").is_in(["float8", "int8"]))
+                .then(pl.lit(LAYER))
+                .otherwise(pl.lit(PRODUCT)),
                 "dtype": _type("gemm_dtype"),
             },
         ),
@@ -257,7 +260,14 @@ _AIC_FORMATS = (
         "aiconfigurator",
         "`computescale_perf.parquet`, `scale_matrix_perf.parquet`",
         f"{_AIC_ONCE} m k quant_dtype latency",
-        ({**_AIC_TIMED, **quantised(c("op_name")), "software": _RUNTIME},),
+        (
+            {
+                **_AIC_TIMED,
+                **quantised(c("op_name")),
+                "width": c("k"),
+                "software": _RUNTIME,
+            },
+        ),
         {"differences of two measurements": c("kernel_source").str.contains("minus")}
         | _AIC_WRONG,
     ),
@@ -335,6 +345,8 @@ _PRODUCTS = {
 }
 """Columns and depth of the weights, by place; a row has a token."""
 _ACTIVATED = pl.when(c("use_gated_mlp"))
+# Of its models, those without a gate are as old as norms that subtract the mean.
+_NORM = _ACTIVATED.then(pl.lit("rms_norm")).otherwise(pl.lit("layer_norm"))
 _POINTWISE = {
     "mlp_act": (
         _ACTIVATED.then(pl.lit("silu_mul")).otherwise(pl.lit("gelu")),
@@ -374,7 +386,7 @@ def _vidur_ops() -> Iterator[dict[str, pl.Expr]]:
     table = {"table_rows": c("vocab_size") // _TP}
     yield _vidur("emb", "embedding", op=pl.lit("embedding"), **rows, **table)
     for place in ("input_layernorm", "post_attention_layernorm"):
-        yield _vidur(place, "normalisation", op=pl.lit("rms_norm"), **rows)
+        yield _vidur(place, "normalisation", op=_NORM, **rows)
 
 
 _CLOCK = "shorter than 1 us: the clock has 1 us"

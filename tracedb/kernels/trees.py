@@ -26,6 +26,7 @@ _CHUNK = 32768
 """Rows at a time: their features then fit the processor's caches."""
 _WALKED = 32768
 """Places in trees at a time, where rows walk through all trees together."""
+_LEVELS = 4
 _MANY = 4096
 """Rows from which it pays to prepare trees for them."""
 _MOST_DEPTH = 256
@@ -58,7 +59,7 @@ class Forest:
         step = _CHUNK if is_selecting else max(1, _WALKED // len(self.first))
         total = np.full(rows, float(self.start[0]))
         for begin in range(0, rows, step):
-            part = np.ascontiguousarray(features[:, begin : begin + step])
+            part = features[:, begin : begin + step]
             values = self._selected(part) if is_selecting else self._walked(part)
             # One after the other, so that a row has one sum in any company.
             for value in values:
@@ -66,36 +67,46 @@ class Forest:
         return total
 
     def _walked(self, features: NDArray[np.float32]) -> Iterable[Floats]:
-        """What each tree says, level by level for all trees together."""
-        rows = features.shape[1]
-        flat, row = features.ravel(), np.arange(rows)
-        column, left, step = self._columns(rows)
-        node = np.repeat(self.first[:, None], rows, axis=1)
-        for _ in range(self._depth):
-            value = flat.take(column.take(node) + row)
+        """What each tree says, level by level for all trees together.
+
+        Most rows come to a leaf halfway down the deepest branch: those that have are
+        left out every few levels.
+        """
+        columns, rows = features.shape
+        # Row by row, so that what a row compares lies together.
+        flat, trees = features.T.ravel(), len(self.first)
+        feature, left, step = self._steps
+        node = np.repeat(self.first, rows)
+        row = np.tile(np.arange(rows) * columns, trees)
+        ends, place = node.copy(), np.arange(len(node))
+        for level in range(1, self._depth + 1):
+            value = flat.take(feature.take(node) + row)
             goes_right = value > self.threshold.take(node)
             node = left.take(node) + goes_right * step.take(node)
-        found: Floats = self.value.take(node)
+            if level % _LEVELS == 0 or level == self._depth:
+                ends[place] = node
+                going = np.flatnonzero(step.take(node))
+                node, row, place = (each.take(going) for each in (node, row, place))
+        found: Floats = self.value.take(ends).reshape(trees, rows)
         return found
 
-    def _columns(
-        self, rows: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of each node: where its feature begins, its left child, how far the right is.
+    @cached_property
+    def _steps(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Of each node: its feature, its left child, how far the right is from it.
 
         Places are those of the whole forest; rows stay in leaves.
         """
         is_leaf = self.left == 0
         places = np.arange(len(self.left))
         return (
-            np.where(is_leaf, 0, self.feature.astype(np.int64) * rows),
+            np.where(is_leaf, 0, self.feature.astype(np.int64)),
             np.where(is_leaf, places, self._base + self.left),
             np.where(is_leaf, 0, self.right.astype(np.int64) - self.left),
         )
 
     def _selected(self, features: NDArray[np.float32]) -> Iterator[Floats]:
         """What each tree says, node by node for all rows together."""
-        selection = _Selection(features)
+        selection = _Selection(np.ascontiguousarray(features))
         for tree in self._selecting:
             yield tree.leaves.take(selection.leaf_of(tree.root))
 

@@ -9,7 +9,7 @@ from support import ROOT
 # Above 0 by a condition of the same query.
 GUARDED = {
     "kernel_error": ("problem_ns", "sum(measured_ns)", "measured_ns"),
-    "prediction_guess": ("other.active_ns", "measured_ns"),
+    "prediction_guess": ("active_ns", "measured_ns"),
     "prediction_band": ("predicted_ns", "count(*)"),
     "exposed_communication": ("communication_ns",),
     "collective_kernel": ("count(*)", "device_count"),

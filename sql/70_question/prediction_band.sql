@@ -54,22 +54,15 @@ error AS (
 
 judged AS (
     SELECT
-        own.method,
-        own.trace_id,
-        own.step_id,
-        own.step,
-        own.measured_ns,
-        own.predicted_ns,
-        count(*) AS other_count,
-        prediction.band_reach(sqrt(avg(other.residual ** 2)), count(*)) AS reach
-    FROM error AS own
-    INNER JOIN error AS other
-        ON
-            own.method = other.method
-            AND own.pool_id = other.pool_id
-            AND own.excluded_id <> other.excluded_id
-    GROUP BY ALL
-    HAVING count(*) >= 2
+        *,
+        count(*) OVER others AS other_count,
+        prediction.band_reach(sqrt(avg(residual ** 2) OVER others), other_count) AS reach
+    FROM error
+    WINDOW others AS (
+        PARTITION BY method, pool_id ORDER BY excluded_id
+        RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE GROUP
+    )
+    QUALIFY other_count >= 2
 )
 
 SELECT

@@ -28,8 +28,13 @@ CREATE VIEW question.prediction_error (
     unexplained_ns
 ) AS
 WITH
-period AS (
-    SELECT period.*, thread_id
+naive AS (
+    SELECT
+        step_id,
+        round(median(period.end_ns - period.start_ns) OVER (
+            PARTITION BY thread_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW
+        ))::BIGINT AS naive_ns
     FROM critical_path.step_period AS period
     INNER JOIN staging.step AS step USING (step_id)
     WHERE variant_id = 0
@@ -50,13 +55,7 @@ SELECT
     unexplained_ns
 FROM critical_path.step_time
 INNER JOIN staging.trace AS trace USING (trace_id)
-LEFT JOIN (
-    SELECT step.step_id, round(median(other.end_ns - other.start_ns))::BIGINT AS naive_ns
-    FROM period AS step
-    INNER JOIN period AS other
-        ON step.thread_id = other.thread_id AND step.step_id <> other.step_id
-    GROUP BY step.step_id
-) USING (step_id)
+LEFT JOIN naive USING (step_id)
 INNER JOIN prediction.method USING (method)
 WHERE scenario = 'baseline'
 ORDER BY position, step_id;

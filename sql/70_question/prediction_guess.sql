@@ -64,22 +64,20 @@ step AS (
 ),
 
 guess AS (
-    SELECT
-        'other_steps' AS guess, own.step_id, median(other.measured_ns) AS guess_ns
-    FROM step AS own
-    INNER JOIN step AS other
-        ON own.thread_id = other.thread_id AND own.step_id <> other.step_id
-    GROUP BY own.step_id
+    SELECT 'other_steps' AS guess, step_id, median(measured_ns) OVER others AS guess_ns
+    FROM step
+    WINDOW others AS (
+        PARTITION BY thread_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW
+    )
     UNION ALL
-    SELECT
-        'gpu_scaled',
-        own.step_id,
-        own.active_ns * median(other.measured_ns / other.active_ns)
-    FROM step AS own
-    INNER JOIN step AS other
-        ON own.thread_id = other.thread_id AND own.step_id <> other.step_id
-    WHERE own.active_ns > 0 AND other.active_ns > 0
-    GROUP BY own.step_id, own.active_ns
+    SELECT 'gpu_scaled', step_id, active_ns * median(measured_ns / active_ns) OVER others
+    FROM step
+    WHERE active_ns > 0
+    WINDOW others AS (
+        PARTITION BY thread_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW
+    )
     UNION ALL
     SELECT
         'step_before',
@@ -89,15 +87,17 @@ guess AS (
     UNION ALL
     SELECT
         unnest(['other_ranks', 'common_end']),
-        own.step_id,
-        unnest([avg(other.measured_ns), avg(other.end_ns - own.start_ns)])
-    FROM step AS own
-    INNER JOIN step AS other
-        ON
-            own.run_id = other.run_id
-            AND own.trace_id <> other.trace_id
-            AND own.step = other.step
-    GROUP BY own.step_id, own.start_ns
+        step_id,
+        unnest([
+            avg(measured_ns) OVER others,
+            (sum(end_ns) OVER others - start_ns::HUGEINT * count(*) OVER others)
+            / nullif(count(*) OVER others, 0)
+        ])
+    FROM step
+    WINDOW others AS (
+        PARTITION BY run_id, step ORDER BY trace_id
+        RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE GROUP
+    )
     UNION ALL
     SELECT 'gpu_active', step_id, active_ns FROM step WHERE active_ns > 0
     UNION ALL

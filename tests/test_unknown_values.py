@@ -267,8 +267,11 @@ def test_packed_sequences_have_their_lengths() -> None:
         return step
 
     real, fake = both(make)
-    for name in ("aten::addmm", "aten::mm", "aten::sigmoid_", "aten::copy_"):
+    for name in ("aten::addmm", "aten::mm", "aten::sigmoid_"):
         assert fake[name] == real[name] > 0
+    # A dispatch mode does not see the copies within gradients of views.
+    within = real["aten::slice_backward"] + real["aten::select_backward"]
+    assert fake["aten::copy_"] == real["aten::copy_"] + within > within > 0
 
 
 SELECTED = {

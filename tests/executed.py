@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -260,7 +260,9 @@ def launched(truth: Truth) -> Launched:
     }
 
 
-def periods(happened: Times, of_steps: Launched) -> Times:
+def periods(
+    happened: Times, of_steps: Mapping[int, Sequence[tuple[str, int, float]]]
+) -> Times:
     """Begin and end of each step's period, from the execution."""
     found: Times = {}
     done_ns = None

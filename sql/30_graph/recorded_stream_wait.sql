@@ -15,23 +15,39 @@ CREATE VIEW graph.recorded_stream_wait (
 WITH
 launched AS (
     SELECT * FROM graph.stream_position WHERE call_id IS NOT NULL
+),
+
+-- The launch that comes next on the waiting stream.
+found AS (
+    SELECT mark.gpu_op_id AS awaited_gpu_op_id, launched.call_id, launched.device, launched.stream
+    FROM graph.recorded_mark AS mark
+    ASOF INNER JOIN launched
+        ON
+            mark.trace_id = launched.trace_id
+            AND mark.device = launched.device
+            AND mark.stream = launched.stream
+            AND mark.start_ns <= launched.launch_start_ns
+    WHERE mark.target = 'stream_wait'
+),
+
+-- One launch may put several on the stream, as that of a graph: the first one waits.
+waiting AS (
+    SELECT work.call_id, work.device, work.stream, min(work.position) AS position
+    FROM launched AS work
+    SEMI JOIN found USING (call_id)
+    GROUP BY work.call_id, work.device, work.stream
 )
 
-SELECT waiting.gpu_op_id, waiting.run_id, waiting.trace_id, awaited.gpu_op_id
-FROM graph.recorded_mark AS mark
-ASOF INNER JOIN launched AS waiting
-    ON
-        mark.trace_id = waiting.trace_id
-        AND mark.device = waiting.device
-        AND mark.stream = waiting.stream
-        AND mark.start_ns <= waiting.launch_start_ns
-INNER JOIN graph.stream_position AS awaited ON mark.gpu_op_id = awaited.gpu_op_id
+SELECT work.gpu_op_id, work.run_id, work.trace_id, awaited.gpu_op_id
+FROM found
+INNER JOIN waiting USING (call_id, device, stream)
+INNER JOIN graph.stream_position AS work USING (call_id, device, stream, position)
+INNER JOIN graph.stream_position AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
 WHERE
-    mark.target = 'stream_wait'
-    AND (waiting.device <> awaited.device OR waiting.stream <> awaited.stream)
-    AND awaited.end_ns <= waiting.start_ns + 1_000
-    AND awaited.start_ns < waiting.start_ns
+    (work.device <> awaited.device OR work.stream <> awaited.stream)
+    AND awaited.end_ns <= work.start_ns + 1_000
+    AND awaited.start_ns < work.start_ns
 QUALIFY row_number() OVER (
-    PARTITION BY waiting.gpu_op_id, awaited.device, awaited.stream
+    PARTITION BY work.gpu_op_id, awaited.device, awaited.stream
     ORDER BY awaited.position DESC
 ) = 1;

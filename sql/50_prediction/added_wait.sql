@@ -1,7 +1,8 @@
 -- Waits of GPU work for work on other streams that a variant has because work is removed,
 -- moved or inserted. The waiter of removed work waits for its replacement, and for what the
 -- removed work before it on its stream waited for. Moved work waits for what stays before
--- it on its own stream, and what stays behind it waits for the moved work. Overlapped work
+-- it on its own stream, and for what moves elsewhere from there, and what stays behind it
+-- waits for the moved work. Overlapped work
 -- waits for what it followed, and its consumer waits for it. Whatever waits for work also
 -- waits for work inserted after it.
 -- Without edits it is empty.
@@ -68,8 +69,9 @@ wait AS (
     -- Work on its own stream is before it anyway.
     WHERE work.device <> awaited.device OR work.stream <> awaited.stream
     UNION ALL
-    SELECT moved.variant_id, moved.gpu_op_id, moved.previous_gpu_op_id, delay_ns
+    SELECT moved.variant_id, moved.gpu_op_id, before.gpu_op_id, delay_ns
     FROM prediction.moved_work AS moved
+    CROSS JOIN unnest([previous_gpu_op_id, parted_gpu_op_id]) AS before (gpu_op_id)
     INNER JOIN graph.stream_position AS work ON moved.gpu_op_id = work.gpu_op_id
     INNER JOIN prediction.added_delay AS delay
         ON
@@ -77,7 +79,7 @@ wait AS (
             AND work.trace_id = delay.trace_id
             AND work.kind = delay.kind
             AND cause = 'stream_wait'
-    WHERE moved.previous_gpu_op_id IS NOT NULL
+    WHERE before.gpu_op_id IS NOT NULL
     UNION ALL
     SELECT moved.variant_id, next_gpu_op_id, moved.gpu_op_id, delay_ns
     FROM prediction.moved_work AS moved

@@ -1,6 +1,6 @@
 -- GPU work that edits capture as a CUDA graph, to be put on the device by one launch: the
 -- selected work that a thread launches consecutively in one step, with nothing in between:
--- neither an unselected launch, nor a wait of the thread. What a call waits for, and what a
+-- neither an unselected launch, nor that of inserted work, nor a wait of the thread. What a call waits for, and what a
 -- recorded graph launched, is not captured. What the scenario removes is ignored, and
 -- separates nothing.
 -- Without edits it is empty.
@@ -41,10 +41,7 @@ CREATE TABLE prediction.captured_work (
 WITH
 chosen AS (
     SELECT
-        work.scenario,
-        work.edit,
-        gpu_op_id,
-        edit.gap_ns AS given_gap_ns,
+        work.scenario, work.edit, gpu_op_id, edit.gap_ns AS given_gap_ns,
         edit.host_ns AS given_host_ns
     FROM prediction.edited_work AS work
     INNER JOIN prediction.scenario_edit AS edit
@@ -74,10 +71,13 @@ placed AS (
         work.* EXCLUDE (gpu_op_id),
         step_id,
         wait.start_ns AS last_wait_ns,
-        launch.number - coalesce(gone_count, 0) AS place
+        launch.number - coalesce(gone_count, 0) AS place,
+        coalesce(has_before, false) AS has_before,
+        coalesce(has_after, false) AS has_after
     FROM chosen
     INNER JOIN graph.stream_position AS work USING (gpu_op_id)
     INNER JOIN prediction.launch_ordinal AS launch USING (gpu_op_id)
+    LEFT JOIN prediction.insertion_anchor USING (scenario, gpu_op_id)
     ASOF LEFT JOIN removed
         ON
             chosen.scenario = removed.scenario
@@ -97,7 +97,9 @@ begun AS (
     SELECT
         *,
         coalesce(
-            place <> 1 + lag(place) OVER in_order
+            has_before
+            OR lag(has_after) OVER in_order
+            OR place <> 1 + lag(place) OVER in_order
             OR step_id IS DISTINCT FROM lag(step_id) OVER in_order
             OR last_wait_ns IS DISTINCT FROM lag(last_wait_ns) OVER in_order,
             true

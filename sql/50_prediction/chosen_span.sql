@@ -34,58 +34,9 @@ candidate AS (
     ) AS numbered USING (scenario, edit)
 ),
 
--- The fields that select by time; for an op, its start was compared with the others.
+-- The edits that select by time.
 timed AS (
-    SELECT field.*
-    FROM prediction.edit_field AS field
-    INNER JOIN prediction.scenario_edit AS edited
-        ON field.scenario = edited.scenario AND field.edit = edited.position
-    WHERE target <> 'op' OR field = 'op'
-),
-
--- Where a span crosses into or out of the selection.
-cut AS (
-    SELECT scenario, edit, thread_id, position, end_ns, start_ns AS at_ns
-    FROM candidate
-    SEMI JOIN timed USING (scenario, edit)
-    UNION
-    SELECT candidate.scenario, candidate.edit, thread_id, position, candidate.end_ns, at_ns
-    FROM (
-        SELECT bound.*, position
-        FROM (
-            SELECT scenario, edit, thread_id, unnest([start_ns, end_ns]) AS at_ns
-            FROM prediction.edit_time
-        ) AS bound
-        ASOF INNER JOIN overhead.timeline AS span
-            ON bound.thread_id = span.thread_id AND bound.at_ns >= span.start_ns
-    )
-    INNER JOIN candidate USING (scenario, edit, thread_id, position)
-    WHERE at_ns >= candidate.start_ns AND at_ns < candidate.end_ns
-),
-
-piece AS (
-    SELECT
-        scenario, edit, thread_id, position, at_ns,
-        coalesce(lead(at_ns) OVER in_span, end_ns) - at_ns AS piece_ns
-    FROM cut
-    WINDOW in_span AS (PARTITION BY scenario, edit, thread_id, position ORDER BY at_ns)
-),
-
-placed AS (
-    SELECT
-        piece.scenario, piece.edit, piece.thread_id, position, at_ns,
-        any_value(piece_ns) AS piece_ns,
-        bool_and(coalesce(time.end_ns > at_ns, false)) AS is_chosen
-    FROM piece
-    INNER JOIN timed USING (scenario, edit)
-    ASOF LEFT JOIN prediction.edit_time AS time
-        ON
-            piece.scenario = time.scenario
-            AND piece.edit = time.edit
-            AND timed.field = time.field
-            AND piece.thread_id = time.thread_id
-            AND piece.at_ns >= time.start_ns
-    GROUP BY piece.scenario, piece.edit, piece.thread_id, position, at_ns
+    SELECT DISTINCT scenario, edit FROM prediction.edit_field
 ),
 
 chosen AS (
@@ -95,9 +46,9 @@ chosen AS (
     UNION ALL
     SELECT candidate.*, chosen_ns
     FROM (
-        SELECT scenario, edit, thread_id, position, sum(piece_ns)::BIGINT AS chosen_ns
-        FROM placed
-        WHERE is_chosen
+        SELECT
+            scenario, edit, thread_id, position, sum(end_ns - start_ns)::BIGINT AS chosen_ns
+        FROM prediction.chosen_part
         GROUP BY scenario, edit, thread_id, position
     )
     INNER JOIN candidate USING (scenario, edit, thread_id, position)

@@ -64,6 +64,22 @@ removed AS (
         ON cleared.scenario = awaiting.scenario AND cleared.gpu_op_id = awaiting.gpu_op_id
 ),
 
+-- Work that the scenario moves or overlaps.
+moved AS (
+    SELECT DISTINCT
+        scenario,
+        gpu_op_id,
+        CASE action WHEN 'overlap' THEN coalesce(to_stream, -edit.position) ELSE to_stream END
+        AS new_stream
+    FROM prediction.edited_work AS work
+    INNER JOIN prediction.scenario_edit AS edit USING (scenario)
+    INNER JOIN graph.stream_position AS place USING (gpu_op_id)
+    WHERE
+        work.edit = edit.position
+        AND action IN ('move', 'overlap')
+        AND new_stream <> place.stream
+),
+
 -- Calls that launch one kernel or memset.
 single AS (
     SELECT call_id
@@ -89,10 +105,15 @@ placed AS (
         step_id,
         wait.start_ns AS last_wait_ns,
         work.position - coalesce(gone_count, 0) AS place,
-        coalesce(wait_count, 0) AS wait_count
+        coalesce(wait_count, 0) AS wait_count,
+        new_stream,
+        coalesce(has_before, false) AS has_before,
+        coalesce(has_after, false) AS has_after
     FROM chosen
     INNER JOIN graph.stream_position AS work USING (gpu_op_id)
     SEMI JOIN single ON work.call_id = single.call_id
+    LEFT JOIN moved USING (scenario, gpu_op_id)
+    LEFT JOIN prediction.insertion_anchor USING (scenario, gpu_op_id)
     ASOF LEFT JOIN removed
         ON
             chosen.scenario = removed.scenario
@@ -114,7 +135,10 @@ begun AS (
         *,
         (scenario, gpu_op_id) IN (SELECT (scenario, gpu_op_id) FROM awaiting)
         OR coalesce(
-            place <> 1 + lag(place) OVER in_order
+            has_before
+            OR lag(has_after) OVER in_order
+            OR new_stream IS DISTINCT FROM lag(new_stream) OVER in_order
+            OR place <> 1 + lag(place) OVER in_order
             OR wait_count <> lag(wait_count) OVER in_order
             OR launch_thread_id IS DISTINCT FROM lag(launch_thread_id) OVER in_order
             OR step_id IS DISTINCT FROM lag(step_id) OVER in_order

@@ -25,21 +25,22 @@ CREATE VIEW prediction.host_edit (
 ) AS
 WITH
 edited AS (
-    -- If a span matches in part, only that part is multiplied or removed: parts matched by
-    -- several edits are assumed to be disjoint.
+    -- If an edit selects a part of a span, only that is multiplied or removed
+    -- (`prediction.partial_edit`).
     SELECT
         span.scenario,
         span.thread_id,
         span.position,
         action = 'remove' AND chosen_ns = span_ns AS is_removed,
-        CASE WHEN chosen_ns = span_ns THEN factor ELSE 1 END AS factor,
-        CASE
-            WHEN chosen_ns = span_ns THEN 0
-            ELSE chosen_ns / span_ns * (CASE action WHEN 'remove' THEN 0 ELSE factor END - 1)
-        END AS part,
+        edit.factor,
+        0 AS growth,
         -- An op or call that a step divides takes an addition once.
-        round(add_ns * coalesce(to_share, 1)) - round(add_ns * coalesce(from_share, 0))
-        AS add_ns,
+        CASE
+            WHEN list_contains(lost_edits, span.edit) THEN 0
+            ELSE
+                round(add_ns * coalesce(to_share, 1))
+                - round(add_ns * coalesce(from_share, 0))
+        END AS add_ns,
         0 AS cost_ns,
         coalesce(
             round(edit.set_ns * coalesce(to_share, 1))
@@ -51,6 +52,11 @@ edited AS (
         ON span.scenario = edit.scenario AND span.edit = edit.position
     LEFT JOIN overhead.divided_span AS divided
         ON span.thread_id = divided.thread_id AND span.position = divided.position
+    LEFT JOIN prediction.partial_edit AS partial
+        ON
+            span.scenario = partial.scenario
+            AND span.thread_id = partial.thread_id
+            AND span.position = partial.position
     LEFT JOIN prediction.set_time AS time
         ON
             span.scenario = time.scenario
@@ -73,7 +79,7 @@ edited AS (
         position,
         gone_share = 1 AND set_ns IS NULL,
         1,
-        CASE WHEN gone_share < 1 THEN -gone_share ELSE 0 END,
+        0,
         0,
         0,
         set_ns
@@ -103,8 +109,10 @@ SELECT
     bool_or(is_removed),
     count(set_ns),
     any_value(set_ns)::BIGINT,
-    product(factor) * greatest(1 + sum(part), 0) AS all_factors,
+    coalesce(any_value(partial.factor), product(edited.factor))
+    * greatest(1 + sum(growth), 0) AS all_factors,
     (sum(add_ns) + sum(cost_ns) * all_factors)::BIGINT
 FROM edited
+LEFT JOIN prediction.partial_edit AS partial USING (scenario, thread_id, position)
 INNER JOIN prediction.variant USING (scenario)
 GROUP BY variant_id, thread_id, position;

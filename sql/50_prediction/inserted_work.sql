@@ -30,7 +30,7 @@ CREATE TABLE prediction.inserted_work (
     -- [ns] From the start of its launch to that of the span.
     launch_back_ns,
     -- [ns] Time of its launch: that of the neighboring one in the scenario, if none is
-    -- given.
+    -- given; next to joined work, that of a launch of its own.
     host_ns,
     -- [ns] From the start of its launch until that submits it.
     submit_ns,
@@ -69,6 +69,13 @@ launched AS (
             AND wanted.launch_start_ns >= span.start_ns
 ),
 
+-- Launches of work that is fused, or captured as a graph.
+relaunched AS (
+    SELECT DISTINCT variant_id, thread_id, position
+    FROM prediction.relaunched_span
+    INNER JOIN prediction.variant USING (scenario)
+),
+
 -- The last spans of calls, whether the thread does nothing after them, and how long they
 -- launch as edited: steps of other threads may divide that, too.
 behind AS (
@@ -78,9 +85,10 @@ behind AS (
         max(span.position) AS position,
         sum(
             CASE
-                WHEN is_removed THEN 0
+                WHEN is_removed AND relaunched.position IS NULL THEN 0
                 ELSE prediction.edited_ns(
-                    span.end_ns - span.start_ns, set_ns, factor, add_ns
+                    span.end_ns - span.start_ns,
+                    CASE WHEN relaunched.position IS NULL THEN set_ns END, factor, add_ns
                 )
             END
         ) FILTER (span.type = 'T4') AS launch_ns,
@@ -90,6 +98,7 @@ behind AS (
     INNER JOIN overhead.timeline AS span
         ON coalesce(outer_call_id, wanted.call_id) = span.call_id
     LEFT JOIN prediction.host_edit AS edit USING (variant_id, thread_id, position)
+    LEFT JOIN relaunched USING (variant_id, thread_id, position)
     LEFT JOIN overhead.timeline AS following
         ON span.thread_id = following.thread_id AND span.position + 1 = following.position
     GROUP BY variant_id, wanted.call_id

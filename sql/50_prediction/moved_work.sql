@@ -24,7 +24,10 @@ CREATE TABLE prediction.moved_work (
     previous_gpu_op_id,
     -- The first work after it that stays there; NULL if there is none, and for overlapped
     -- work.
-    next_gpu_op_id
+    next_gpu_op_id,
+    -- The work before it on its own stream, if that moves to another stream than it; work
+    -- that is removed or overlapped does not count.
+    parted_gpu_op_id
 ) AS
 WITH
 moved AS (
@@ -62,7 +65,11 @@ placed AS (
         is_overlapped,
         CASE
             WHEN moved.gpu_op_id IS NULL AND removed.gpu_op_id IS NULL THEN work.gpu_op_id
-        END AS staying_gpu_op_id
+        END AS staying_gpu_op_id,
+        CASE
+            WHEN NOT coalesce(is_overlapped, removed.gpu_op_id IS NOT NULL)
+                THEN {'gpu_op_id': work.gpu_op_id, 'stream': new_stream}
+        END AS ordered
     FROM touched
     INNER JOIN graph.stream_position AS work USING (trace_id, device, stream)
     LEFT JOIN moved
@@ -87,6 +94,15 @@ SELECT
             PARTITION BY variant_id, trace_id, device, stream ORDER BY position
             ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
         )
-    END
-FROM placed
+    END,
+    CASE WHEN before.stream <> new_stream THEN before.gpu_op_id END
+FROM (
+    SELECT
+        *,
+        last_value(ordered IGNORE NULLS) OVER (
+            PARTITION BY variant_id, trace_id, device, stream ORDER BY position
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before
+    FROM placed
+)
 QUALIFY new_stream IS NOT NULL;

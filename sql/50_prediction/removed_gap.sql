@@ -1,7 +1,7 @@
 -- Time between ops that disappears with removed ops. Where these were, two or more gaps
 -- merge into one, in which a program has little more to do than in a single gap: the
--- longest remains, with everything else in it. A wait or a call between gaps keeps them
--- apart, and so does the start of a step.
+-- longest remains, with everything else in it. A wait or a launch between gaps keeps them
+-- apart, and so do the start of a step and an op that the scenario inserts there.
 -- Without edits it is empty.
 -- One row per scenario and span of such time.
 -- Key: scenario, thread_id, position.
@@ -28,12 +28,18 @@ removed AS MATERIALIZED (
         AND chosen_ns = span_ns
 ),
 
+-- Spans before which ops are inserted.
+parted AS (
+    SELECT DISTINCT scenario, thread_id, position + is_behind::INTEGER AS position, 1 AS parts
+    FROM prediction.inserted_op
+),
+
 -- Consecutive spans without another one in between share a number.
 stretch AS (
     SELECT
         *,
-        position - row_number() OVER (PARTITION BY scenario, thread_id ORDER BY position)
-        AS number
+        position - row_number() OVER in_order
+        + 1_000_000_000 * coalesce(sum(parts) OVER in_order, 0) AS number
     FROM (
         SELECT scenario, trace_id, thread_id, position, 0 AS gap_ns, 1 AS op_count
         FROM removed
@@ -43,6 +49,8 @@ stretch AS (
         INNER JOIN prediction.editable_span USING (thread_id)
         WHERE type = 'T1'
     )
+    LEFT JOIN parted USING (scenario, thread_id, position)
+    WINDOW in_order AS (PARTITION BY scenario, thread_id ORDER BY position)
 ),
 
 -- A gap may be divided where another thread's wait ends.

@@ -30,6 +30,12 @@ matched AS (
     FROM prediction.chosen_op
     WHERE target <> 'op'
     UNION ALL
+    -- Ops without any time, in which nothing is.
+    SELECT scenario, edit, 0, 1
+    FROM prediction.edited_op
+    INNER JOIN prediction.scenario_edit AS edits USING (scenario)
+    WHERE edit = edits.position AND target = 'op' AND start_ns = end_ns
+    UNION ALL
     SELECT scenario, edit, waited_ns, 1
     FROM prediction.edited_wait
     -- Those of ops are already included as spans of host time.

@@ -56,6 +56,36 @@ RUN = {
             for (given,) in loader:
                 trained(given)
         """,
+    "the GPU's own numbers": """
+        def step():
+            with torch.cuda.device(0):
+                trained(torch.randn(2, 8))
+            torch.cuda.init()
+            torch.cuda.memory._record_memory_history()
+            torch.cuda.set_per_process_memory_fraction(0.5)
+            free, total = torch.cuda.mem_get_info()
+            print(torch.cuda.utilization(), free / total, torch.cuda.initial_seed())
+            print(torch.accelerator.memory_allocated())
+        """,
+    "a profiler": """
+        from torch.profiler import profile, schedule
+        def step():
+            with torch.autograd.profiler.profile():
+                pass
+            plan = schedule(wait=0, warmup=1, active=1)
+            with profile(schedule=plan, on_trace_ready=print) as profiler:
+                trained(torch.randn(2, 8))
+                profiler.step()
+            profiler.export_chrome_trace("")
+        """,
+    "a traced layer and a branch": """
+        traced = torch.jit.trace(model, torch.randn(2, 8, device=gpu))
+        def step():
+            given = torch.randn(2, 8)
+            given = torch.cond(given.sum() > 0, torch.sin, torch.cos, (given,))
+            trained(given)
+            traced(given.to(gpu))
+        """,
     "workers and pinned memory": f"""
         {LOADER}, num_workers=2, pin_memory=True)
         def step():
@@ -260,6 +290,22 @@ REFUSED = {
     "def step():\n    n = torch.randint(9, (3,)).max()\n"
     "    torch.arange(n)": "train.py:20: a size depends on a value",
     "def step():\n    model(torch.ones(2, 9))": "train.py:19: cannot run on fake",
+    "from threading import Thread\ndef step():\n"
+    "    other = Thread(target=lambda: trained(torch.ones(2, 8)))\n"
+    "    other.start()\n    other.join()": "13: it computes on a thread of its",
+    "from torch.profiler import profile\ndef step():\n    with profile() as found:\n"
+    "        trained(torch.ones(2, 8))\n"
+    "    found.key_averages()": "train.py:22: a profiler in the step records nothing",
+    "@torch.library.custom_op('tests::twice', mutates_args=())\n"
+    "def twice(x: torch.Tensor) -> torch.Tensor:\n    return x * 2\n"
+    "def step():\n    twice(torch.ones(2))": "22: the custom op tests::twice has",
+    "kept = torch.library.Library('tests_old', 'FRAGMENT')\n"
+    "kept.define('f(Tensor x) -> Tensor')\nkept.impl('f', lambda x: x, 'CPU')\n"
+    "def step():\n    torch.ops.tests_old.f(torch.ones(2))": "22: the op tests_old.f",
+    "def step():\n    torch.eye(4).to_sparse() @ torch.ones(4)": "sparse tensors are",
+    "def step():\n    torch.export.export(model, (torch.ones(8),))": "is exported",
+    "nn.parallel.DistributedDataParallel(model)": "give their number: --ranks N",
+    "import pickle\npickle.dumps(model)": "train.py:19: what an estimate has is not",
 }
 
 

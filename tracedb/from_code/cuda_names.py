@@ -9,6 +9,8 @@ import torch
 from tracedb.errors import EstimateError
 from tracedb.from_code import place
 from tracedb.from_code.capability import known_capability
+from tracedb.from_code.fake_cuda import nothing
+from tracedb.from_code.unknown import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +58,35 @@ def _captured(*_: object, **__: object) -> NoReturn:
     )
 
 
-GRAPHS = dict.fromkeys(("CUDAGraph", "graph", "make_graphed_callables"), _captured)
+GRAPHS = dict.fromkeys(
+    ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle"), _captured
+)
 """The attributes of `torch.cuda` that capture graphs."""
+
+HELD = (
+    *("memory_allocated", "max_memory_allocated"),
+    *("memory_reserved", "max_memory_reserved"),
+)
+"""Functions that return how much memory tensors have."""
+_SETTING = """
+    current_device set_device _exchange_device _maybe_exchange_device init initial_seed
+    empty_cache ipc_collect reset_peak_memory_stats reset_max_memory_allocated
+    set_per_process_memory_fraction current_blas_handle
+"""
+_READING = """
+    utilization memory_usage temperature power_draw clock_rate device_memory_used
+"""
+CONSTANT: dict[str, Callable[..., object]] = {
+    **dict.fromkeys(_SETTING.split(), nothing),
+    **dict.fromkeys(_READING.split(), lambda *_, **__: Unknown()),
+    "mem_get_info": lambda *_, **__: (Unknown(), Unknown()),
+    "memory_snapshot": lambda *_, **__: [],
+    "get_allocator_backend": lambda: "native",
+    "can_device_access_peer": lambda *_: True,
+}
+"""Functions that set what no estimate depends on, or read it."""
+HISTORY = dict.fromkeys(("_record_memory_history", "_dump_snapshot"), nothing)
+"""Functions of `torch.cuda.memory` that keep a history of allocations."""
 
 _TYPES = {
     "DoubleTensor": torch.float64,

@@ -32,7 +32,10 @@ from tracedb.from_code.casting import HALF
 from tracedb.from_code.changed import changed
 from tracedb.from_code.checks import FOUND
 from tracedb.from_code.cuda_names import (
+    CONSTANT,
     GRAPHS,
+    HELD,
+    HISTORY,
     TYPED,
     Generator,
     Properties,
@@ -522,15 +525,8 @@ def _answers(
         "device_count": lambda: count,
         "get_device_name": named,
         "is_bf16_supported": lambda *_, **__: True,
-        **dict.fromkeys(("memory_allocated", "max_memory_allocated"), held),
-        **dict.fromkeys(("memory_reserved", "max_memory_reserved"), held),
-        **dict.fromkeys(
-            (
-                *("current_device", "set_device", "empty_cache", "ipc_collect"),
-                *("reset_peak_memory_stats", "reset_max_memory_allocated"),
-            ),
-            nothing,
-        ),
+        **dict.fromkeys(HELD, held),
+        **CONSTANT,
     }
 
 
@@ -580,6 +576,8 @@ def _accelerator(gpu: FakeGpu, count: int) -> dict[str, object]:
         return True
 
     return {
+        **dict.fromkeys(HELD, torch.cuda.memory_allocated),
+        **dict.fromkeys(("empty_cache", "reset_peak_memory_stats"), nothing),
         "is_available": available,
         "device_count": lambda: count,
         "current_accelerator": current,
@@ -666,6 +664,7 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
         parallel = sys.modules["torch.nn.parallel.data_parallel"]
         stack.enter_context(changed(parallel, alone))
         stack.enter_context(changed(torch.cuda.nvtx, Nvtx().functions))
+        stack.enter_context(changed(torch.cuda.memory, HISTORY))
         accelerator = _accelerator(gpu, count)
         stack.enter_context(changed(torch.accelerator, accelerator))
         stack.enter_context(changed(DeviceContext, {"__enter__": _entered(gpu)}))

@@ -24,10 +24,11 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.modules import module as modules
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer, optimizer
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import ProfilerActivity, record_function
 
 from tracedb.errors import EstimateError, TracedbError
 from tracedb.from_code import fake_cuda, place
+from tracedb.from_code.alike import Recording, alike
 from tracedb.from_code.changed import changed
 from tracedb.from_code.clock import DEFAULT_STREAM
 from tracedb.from_code.cpu import workspace
@@ -42,10 +43,11 @@ from tracedb.from_code.memory import CUDA_BLOCK, Holding, Memory, peak
 from tracedb.from_code.numbers import of_unknown
 from tracedb.from_code.ops import MODULE, Dispatched
 from tracedb.from_code.recorder import Recorder
-from tracedb.from_code.refused import refusing
+from tracedb.from_code.refused import reason, refusing
 from tracedb.from_code.saving import saving
 from tracedb.from_code.sparse import dense_parts
 from tracedb.from_code.tensors import tensors_of
+from tracedb.from_code.threads import one_thread
 from tracedb.from_code.unknown import is_about, refuse, telling
 
 if TYPE_CHECKING:
@@ -116,6 +118,8 @@ class FakeRun:
             stack.enter_context(saving(self._recorder))
             stack.enter_context(lazy_modules())
             stack.enter_context(refusing())
+            stack.enter_context(alike())
+            stack.enter_context(one_thread())
             stack.enter_context(_dispatching())
             stack.enter_context(self._ranks.present())
             stack.enter_context(self._observer.watching())
@@ -194,7 +198,7 @@ class FakeRun:
     def _profiled(self, call: Callable[[], object]) -> list[dict[str, Any]]:
         with TemporaryDirectory(prefix="tracedb-") as folder:
             file = Path(folder, "trace.json")
-            with profile(activities=[ProfilerActivity.CPU]) as profiler:
+            with Recording(activities=[ProfilerActivity.CPU]) as profiler:
                 self._once(call)
             profiler.export_chrome_trace(str(file))
             events = json.loads(file.read_text())["traceEvents"]
@@ -264,11 +268,7 @@ def step_errors() -> Iterator[None]:
     except Exception as error:
         if is_about(error):
             refuse("a size", place.of_error(error))
-        why = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise EstimateError(
-            f"{place.of_error(error)}: cannot run on fake tensors: "
-            f"{type(error).__name__}: {why}"
-        ) from error
+        raise EstimateError(f"{place.of_error(error)}: {reason(error)}") from error
 
 
 class _Observer:

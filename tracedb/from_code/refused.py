@@ -1,7 +1,8 @@
-"""Functions whose results no estimate has: each is refused, with its line."""
+"""What no estimate has: it is refused, with its line."""
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,20 +13,56 @@ from tracedb.from_code import place
 from tracedb.from_code.changed import changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _NESTED = ("nested_tensor", "as_nested_tensor", "nested_tensor_from_jagged", "narrow")
+_FAKE = "has no fake kernel; give it one by `torch.library.register_fake`"
+_REASONS = {
+    r"no fake impl registered for <CustomOpDef\((\S+)\)>": rf"the custom op \1 {_FAKE}",
+    r"UnsupportedOperatorException: (\w+\.\w+)": rf"the op \1 {_FAKE}",
+    "storage of Sparse": "sparse tensors are estimated only as gradients; let the step "
+    "have dense ones",
+    "[Qq]uantized": "quantized tensors are not estimated; estimate the model before it "
+    "is quantized",
+    "Default process group has not been init": "the step is one of several ranks; call "
+    "`init_process_group`, and give their number: --ranks N (`ranks=`)",
+    "Can't pickle": "what an estimate has is not pickled; copy it by `copy.deepcopy`",
+}
+"""What errors of PyTorch mean here: patterns of their texts, and reasons."""
 
 
-def _nested(*_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 (as PyTorch has it)
-    raise EstimateError(
-        f"{place.of_caller()}: nested tensors are not estimated; pad them to the size "
-        "that you expect"
-    )
+def reason(error: BaseException) -> str:
+    """Why a step cannot be estimated that raises an error, in one line."""
+    kind = type(error).__name__
+    first, _, _ = str(error).strip().partition("\n")
+    text = f"{kind}: {first or kind}"
+    for pattern, words in _REASONS.items():
+        found = re.search(pattern, text)
+        if found is not None:
+            return found.expand(words)
+    return f"cannot run on fake tensors: {text}"
+
+
+def _refused(why: str) -> Callable[..., NoReturn]:
+    """A function that is not estimated."""
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 (as PyTorch has it)
+        raise EstimateError(f"{place.of_caller()}: {why}")
+
+    return refuse
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
     """Refuse such functions within the block."""
-    with changed(torch.nested, dict.fromkeys(_NESTED, _nested)):
+    nested = _refused(
+        "nested tensors are not estimated; pad them to the size that you expect"
+    )
+    exported = _refused(
+        "a model that is exported is not estimated; estimate the model itself"
+    )
+    with (
+        changed(torch.nested, dict.fromkeys(_NESTED, nested)),
+        changed(torch.export, {"export": exported}),
+    ):
         yield

@@ -408,6 +408,23 @@ def test_an_estimate_leaves_no_state(tmp_path: Path) -> None:
     assert model.weight.grad is not None
 
 
+def test_a_rank_alone_sends_nothing(tmp_path: Path) -> None:
+    """In a group of one rank, NCCL has no kernels; a gather copies."""
+    alone = """
+distributed.init_process_group("nccl", rank=0, world_size=1)
+net = DistributedDataParallel(net, device_ids=[0])
+"""
+    gathering = """
+    distributed.all_gather([torch.empty_like(x)], x)
+"""
+    begin = MODEL + alone + STEP
+    shared = tracedb.estimate(script(tmp_path, begin), gpu="A100")
+    names = "SELECT name FROM staging.gpu_op WHERE name LIKE '%nccl%'"
+    assert shared.database.connection.sql(names).fetchall() == []
+    more = tracedb.estimate(script(tmp_path, begin + gathering), gpu="A100")
+    assert more.kernel_count == shared.kernel_count + 1
+
+
 def test_a_rank_of_a_real_job_is_left_alone() -> None:
     """An existing process group is an error, and stays initialized."""
     distributed.init_process_group(

@@ -304,6 +304,13 @@ REFUSED = {
     "def step():\n    torch.ops.tests_old.f(torch.ones(2))": "22: the op tests_old.f",
     "def step():\n    torch.eye(4).to_sparse() @ torch.ones(4)": "sparse tensors are",
     "def step():\n    torch.export.export(model, (torch.ones(8),))": "is exported",
+    "def step():\n    chosen = model(torch.ones(2, 8)).argmax(1).tolist()\n"
+    "    torch.eye(8)[chosen[0]]": "20: an index depends on a value",
+    "class Own(torch.Tensor): pass\n"
+    "torch.ones(2).as_subclass(Own)": "19: `as_subclass` of an own class",
+    "from concurrent.futures import ThreadPoolExecutor\n"
+    "with ThreadPoolExecutor() as pool:\n"
+    "    list(pool.map(lambda _: torch.ones(2, device=gpu), [1]))": "thread of its own",
     "nn.parallel.DistributedDataParallel(model)": "give their number: --ranks N",
     "import pickle\npickle.dumps(model)": "train.py:19: what an estimate has is not",
 }

@@ -51,6 +51,8 @@ _NCCL = {
     "scatter": "SendRecv",
     "gather": "SendRecv",
 }
+_MOVES = re.compile("gather|scatter|alltoall")
+"""Those of them that write to another tensor than they read."""
 BAGS, DENSE = "aten::_embedding_bag_backward", "aten::_embedding_bag_dense_backward"
 """What autograd calls, and what that calls where the gradient is dense."""
 _OFFSETS, _SPARSE = 2, 9
@@ -278,8 +280,13 @@ def _transfer(op: Dispatched) -> Launching:
 
 
 def _collective(op: Dispatched, message: Message) -> Launching:
-    """The NCCL kernel of a collective."""
+    """The NCCL kernel of a collective; a rank alone copies, if anything."""
     called = message.kind.replace("_", "").lower()
+    if message.ranks == 1:
+        into = (*op.results[:1], *op.tensors[:1])
+        is_copied = _MOVES.search(called) is not None and len(into) > 1
+        copied = Launching(_named(("copy",)), "aten::copy_", into)
+        return copied if is_copied else _NOTHING
     for kind, name in _NCCL.items():
         if kind in called and op.tensors:
             return Launching((Work("collective", f"ncclDevKernel_{name}"),))

@@ -26,6 +26,12 @@ _REASONS = {
     "is quantized",
     "Default process group has not been init": "the step is one of several ranks; call "
     "`init_process_group`, and give their number: --ranks N (`ranks=`)",
+    r"\(got (Count|Unknown)\)": "an index depends on a value that is known only in a "
+    "real run; remove it from the step to estimate",
+    "Creating a new Tensor subclass": "`as_subclass` of an own class is not "
+    "estimated; let the step have plain tensors",
+    "Torch not compiled with CUDA": "it asks the GPU for what no estimate has, or does "
+    "so on a thread of its own",
     "Can't pickle": "what an estimate has is not pickled; copy it by `copy.deepcopy`",
 }
 """What errors of PyTorch mean here: patterns of their texts, and reasons."""

@@ -17,6 +17,9 @@ Row = dict[str, Any]
 Intervals = list[tuple[int, int]]
 
 
+WAIT_KEY = ("run_id", "kind", "waiting_name", "awaited_name", "op", "frame")
+
+
 class Recorded:
     """The rows of a database's relations, as dictionaries, read once."""
 
@@ -237,6 +240,43 @@ def host_gap(recorded: Recorded) -> Iterator[Row]:
         }
 
 
+def wait(recorded: Recorded) -> Iterator[Row]:
+    """Each wait by what waits, what it waits for, the op and the function."""
+    called = {row["call_id"]: row for row in recorded.rows("staging.call")}
+    ops = {row["op_id"]: row["name"] for row in recorded.rows("staging.op")}
+    work = {row["gpu_op_id"]: row for row in recorded.rows("staging.gpu_op")}
+    nodes = {row["node_id"]: row["name"] for row in recorded.rows("graph.node")}
+    frames = defaultdict(list)
+    for row in recorded.rows("staging.python_frame"):
+        frames[row["thread_id"]].append(row)
+    found: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for row in recorded.rows("graph.host_wait WHERE is_blocked"):
+        target, call = row["target"], called[row["call_id"]]
+        kind = target if target in ("copy", "queue") else f"sync_{target}"
+        frame = _innermost(frames[call["thread_id"]], call["start_ns"]).get("name")
+        named = call["name"], work[row["gpu_op_id"]]["name"]
+        key = row["run_id"], kind, *named, ops.get(call["op_id"]), frame
+        found[key].append(duration(row))
+    for row in recorded.rows("graph.stream_wait"):
+        own, awaited = work[row["gpu_op_id"]], work[row["awaited_gpu_op_id"]]
+        named = own["name"], awaited["name"]
+        key = row["run_id"], row["reason"], *named, ops.get(own["op_id"]), None
+        found[key].append(max(row["excess_ns"], 0))
+    for row in recorded.rows("graph.thread_wait WHERE kind = 'join'"):
+        if None in (row["after_node_id"], row["last_node_id"]):
+            continue
+        named = nodes[row["after_node_id"]], nodes[row["last_node_id"]]
+        found[row["run_id"], row["kind"], *named, None, None].append(duration(row))
+    for row in recorded.rows("graph.rank_wait"):
+        named = ops[row["op_id"]], ops[row["awaited_op_id"]]
+        found[row["run_id"], "collective", *named, None, None].append(duration(row))
+    for key, times in found.items():
+        yield dict(zip(WAIT_KEY, key, strict=True)) | {
+            "wait_count": len(times),
+            "waited_ns": sum(times),
+        }
+
+
 def _innermost(rows: list[Row], at_ns: int) -> Row:
     """The row of those open at a time that started last; none is empty."""
     return max(
@@ -335,5 +375,6 @@ ANSWERS: dict[str, tuple[tuple[str, ...], Callable[[Recorded], Iterator[Row]]]] 
     "memory_by_step": (("step_id", "device_type", "device"), memory_by_step),
     "launch_bound": (("run_id", "name"), launch_bound),
     "period": (("trace_id",), period),
+    "wait": (WAIT_KEY, wait),
 }
 """For each question the columns that identify a row, and the loops that answer it."""

@@ -14,7 +14,7 @@ from test_modules import event, op
 
 import tracedb
 from tracedb.cli.main import tracedb as command
-from tracedb.summary import PARTS
+from tracedb.summary import PARTS, statements
 from tracedb.summary.text import lines
 from tracedb.summary.words import doubts
 from tracedb.synthetic import Delays, execute, random_program
@@ -114,6 +114,19 @@ def test_the_text_says_where_to_look(known: Path) -> None:
     assert "busy 15.0 %: kernels 15.0 %" in text
     assert "recorded with Python stacks, without shapes or memory" in text
     assert "no modules" not in text
+
+
+def test_the_rank_that_others_wait_for_is_named(ingested: Ingested) -> None:
+    """It is the one with the longest delays, unless clocks leave the order open."""
+    path = ingested(SAMPLES / "generated_gpu")
+    with tracedb.open(path, read_only=True) as database:
+        found = database.ask("straggler").sort("delayed_ns").rows(named=True)
+    part = found[-1]["delayed_ns"] / sum(row["delayed_ns"] for row in found)
+    assert statements._latest(found) == (  # noqa: SLF001
+        f" The others wait longest for rank {found[-1]['rank']} "
+        f"({100 * part:.1f} % of the delays)."
+    )
+    assert not statements._latest([row | {"is_ambiguous": True} for row in found])  # noqa: SLF001
 
 
 def test_missing_stacks_are_mentioned(ingested: Ingested) -> None:

@@ -1,6 +1,6 @@
--- What waits for what?
--- One row per run, waiting call, work or thread, and what it waited for.
--- Key: run_id, kind, waiting_name, awaited_name.
+-- What waits for what, and in which op and Python function?
+-- One row per run, waiting call, work or thread, what it waited for, and place.
+-- Key: run_id, kind, waiting_name, awaited_name, op, frame.
 CREATE VIEW question.wait (
     -- The run.
     run_id,
@@ -14,7 +14,13 @@ CREATE VIEW question.wait (
     wait_count,
     -- [ns] Time waited: blocked in calls, or the delay of GPU work beyond what launch and
     -- stream explain.
-    waited_ns
+    waited_ns,
+    -- The innermost op in which the host waited, or that launched the work that waited; NULL
+    -- outside of ops, and of threads and ranks.
+    op,
+    -- The Python function in which the host waited, with its file and line, as in
+    -- `staging.python_frame`, if stacks were recorded.
+    frame
 ) AS
 WITH
 wait AS (
@@ -23,9 +29,13 @@ wait AS (
         graph.wait_kind(host_wait.target) AS kind,
         call.name AS waiting_name,
         gpu_op_id AS awaited_id,
-        host_wait.end_ns - host_wait.start_ns AS waited_ns
+        host_wait.end_ns - host_wait.start_ns AS waited_ns,
+        call.op_id,
+        open_frame.name AS frame
     FROM graph.host_wait
     INNER JOIN staging.call AS call USING (call_id)
+    ASOF LEFT JOIN graph.open_frame AS open_frame
+        ON call.thread_id = open_frame.thread_id AND call.start_ns >= open_frame.at_ns
     WHERE is_blocked
     UNION ALL
     SELECT
@@ -33,33 +43,40 @@ wait AS (
         reason,
         work.name,
         awaited_gpu_op_id AS awaited_id,
-        greatest(excess_ns, 0)
+        greatest(excess_ns, 0),
+        work.op_id,
+        NULL
     FROM graph.stream_wait
     INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
 ),
 
 named AS (
-    SELECT wait.* EXCLUDE (awaited_id), work.name AS awaited_name
+    SELECT
+        wait.run_id, wait.kind, waiting_name, work.name AS awaited_name, waited_ns,
+        op.name AS op, frame
     FROM wait
     INNER JOIN staging.gpu_op AS work ON awaited_id = work.gpu_op_id
+    LEFT JOIN staging.op AS op ON wait.op_id = op.op_id
     UNION ALL
     SELECT
-        thread_wait.run_id, thread_wait.kind, event.name, thread_wait.end_ns - thread_wait.start_ns,
-        last.name
+        thread_wait.run_id, thread_wait.kind, event.name, last.name,
+        thread_wait.end_ns - thread_wait.start_ns, NULL, NULL
     FROM graph.thread_wait AS thread_wait
     INNER JOIN graph.node AS event ON after_node_id = event.node_id
     INNER JOIN graph.node AS last ON last_node_id = last.node_id
     WHERE thread_wait.kind = 'join'
     UNION ALL
     SELECT
-        rank_wait.run_id, 'collective', op.name, rank_wait.end_ns - rank_wait.start_ns,
-        awaited.name
+        rank_wait.run_id, 'collective', op.name, awaited.name,
+        rank_wait.end_ns - rank_wait.start_ns, NULL, NULL
     FROM graph.rank_wait AS rank_wait
     INNER JOIN staging.op AS op ON rank_wait.op_id = op.op_id
     INNER JOIN staging.op AS awaited ON awaited_op_id = awaited.op_id
 )
 
-SELECT run_id, kind, waiting_name, awaited_name, count(*), sum(waited_ns)::BIGINT
+SELECT
+    run_id, kind, waiting_name, awaited_name, count(*), sum(waited_ns)::BIGINT AS waited_ns, op,
+    frame
 FROM named
-GROUP BY run_id, kind, waiting_name, awaited_name
-ORDER BY run_id, sum(waited_ns) DESC, kind, waiting_name, awaited_name;
+GROUP BY run_id, kind, waiting_name, awaited_name, op, frame
+ORDER BY run_id, waited_ns DESC, kind, waiting_name, awaited_name, op, frame;

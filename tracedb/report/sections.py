@@ -221,12 +221,13 @@ ORDER BY gpu_time_ns DESC, path_time_ns DESC, module, pass""",
     Section(
         "waits",
         "Waits",
-        "What waited for what, with the longest waits first.",
+        "What waited for what, and where; the longest waits first.",
         """
-SELECT kind AS wait, waiting_name, awaited_name, wait_count, waited_ns
+SELECT
+    kind AS wait, wait_count, waited_ns, op, frame, waiting_name, awaited_name
 FROM question.wait
 WHERE run_id = $run
-ORDER BY waited_ns DESC, wait, waiting_name, awaited_name""",
+ORDER BY waited_ns DESC, wait, waiting_name, awaited_name, op, frame""",
         empty="Nothing waited for GPU work.",
     ),
     Section(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -419,10 +420,21 @@ def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
     for number, row in enumerate(large[:_LEVERS], 1):
         head = f"{share(row['time_share'])} ({duration(row['mean_ns'])} {each})"
         words = lever_words(row, on_gpu=on_gpu, has_ops=has_ops)
-        text = f"{head} {words}.{_place(row, rows)}"
+        late = _latest(rows["straggler"]) if row["lever"] == "rank_wait" else ""
+        text = f"{head} {words}.{late}{_place(row, rows)}"
         yield Statement("item", text, str(number))
         command = lever_command(row, has_gaps=not _is_idle(rows["host_time"]))
         yield Statement("command", command.format(db=database))
+
+
+def _latest(stragglers: list[Row]) -> str:
+    """Which rank the others wait for longest, unless clocks leave that open."""
+    delays = sum(row["delayed_ns"] for row in stragglers)
+    if not delays or any(row["is_ambiguous"] for row in stragglers):
+        return ""
+    latest = max(stragglers, key=itemgetter("delayed_ns"))
+    part = share(latest["delayed_ns"] / delays)
+    return f" The others wait longest for {_rank(latest)} ({part} of the delays)."
 
 
 def _place(row: Row, rows: dict[str, list[Row]]) -> str:

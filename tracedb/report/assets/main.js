@@ -8,7 +8,7 @@ function build() {
   const part = (name, title, words, ...children) => {
     places.append(el("a", { href: "#" + name }, title));
     return el("section", { id: name, "aria-labelledby": name + "-title" },
-      el("h2", { id: name + "-title" }, title), el("p", { class: "words" }, words), ...children);
+      el("h2", { id: name + "-title" }, title), el("p", { class: "words" }, ...withCode(words)), ...children);
   };
   const timeline = new Timeline(data.timeline);
   const drawn = part("timeline", "Timeline",
@@ -19,7 +19,7 @@ function build() {
   const shownSection = ({ section }) => {
     const children = section.rows.length
       ? [el("div", { class: "picture" }, ...PICTURES[section.picture](section).filter(Boolean), cut(section)), ...table(section)]
-      : [el("p", { class: "empty" }, section.empty)];
+      : [el("p", { class: "empty" }, ...withCode(section.empty))];
     return part(section.name, section.title, section.words, ...children, query(section));
   };
   const early = new Set(["difference_period", "difference_kind", "difference_path", "difference_work", "scenarios", "scenario_path", "levers", "trust", "slowdown", "recovery"]), shownEarly = sections.filter((one) => early.has(one.section.name)).map(shownSection);
@@ -32,6 +32,11 @@ function build() {
     data.other_runs ? `The database has ${data.other_runs} more run${data.other_runs > 1 ? "s" : ""}. ` : "",
     "Charts: uPlot (MIT).");
   window.timeline = timeline;
+}
+
+/** A text whose parts between backticks are code. */
+function withCode(text) {
+  return text.split("`").map((piece, i) => (i % 2 ? el("code", null, piece) : piece));
 }
 
 /** What a picture leaves out. */

@@ -75,7 +75,7 @@ class Changed:
         """The changed actions of a body."""
         graph: list[Action] = []
         for action in body:
-            if isinstance(action, Op) and self.scenario.marks[id(action)].bare:
+            if isinstance(action, Op) and self.is_captured(action):
                 graph = [action]
             elif graph and isinstance(action, Gap):
                 # Gaps between captured ops go, too.
@@ -94,6 +94,17 @@ class Changed:
             else:
                 yield from self.one(action, factor)
         yield from graph[1:]
+
+    def is_captured(self, op: Op) -> bool:
+        """Whether an op is part of a graph: it launches something that remains."""
+        marks = self.scenario.marks
+        (site,) = (of for of in self.scenario.case.sites if of.action is op)
+        return marks[id(op)].bare and any(
+            isinstance(of.action, Work)
+            and not marks[id(of.action)].removed
+            and not any(marks[id(outer)].gone for outer in of.ops)
+            for of in self.scenario.case.within(site)
+        )
 
     def op(self, op: Op, factor: float, *, gone: bool) -> Iterator[Action]:
         """An op with what is inserted next to it."""
@@ -484,7 +495,8 @@ class Gaps:
 
     def other(self, action: Action) -> None:
         """Note what is between gaps."""
-        if self.begins:
+        loads = isinstance(action, Annotation) and action.name.startswith(DATA_PREFIX)
+        if self.begins and not loads:
             # What is before the first op of a step is not between ops.
             self.part()
             self.begins = False
@@ -499,7 +511,7 @@ class Gaps:
         """Note the gaps in a range; steps and loading keep gaps apart."""
         if range_.name.startswith((STEP_PREFIX, DATA_PREFIX)):
             self.part()
-            self.begins = range_.name.startswith(STEP_PREFIX)
+            self.begins |= range_.name.startswith(STEP_PREFIX)
             self.walk(range_.body)
             self.runs.append([self.runs[-1].pop()])
             self.part()

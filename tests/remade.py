@@ -45,7 +45,9 @@ WORK = """
             ) AS ordinal
         FROM staging.gpu_op
     ) AS work
-        ON coalesce(beside_gpu_op_id, time.gpu_op_id) = work.gpu_op_id
+        -- The work that an edit names: next to fused work, a part of it.
+        ON work.gpu_op_id
+        = coalesce(-inserted.gpu_op_id % 10_000_000_000, time.gpu_op_id)
     INNER JOIN staging.trace ON time.trace_id = staging.trace.trace_id
 """
 WARNINGS = """

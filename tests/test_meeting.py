@@ -133,10 +133,29 @@ def fused_work_with_other_work_in_it(of: Scenario) -> None:
     of.gpu_new(works("three")[1:2], "before")
 
 
+def work_behind_fused_work(of: Scenario) -> None:
+    """It follows the fused kernel, with a launch where the last one was."""
+    of.joined(works("three"), "fuse")
+    of.gpu_new(works("three")[2:], "after")
+
+
+def work_behind_fused_work_that_moves(of: Scenario) -> None:
+    """It moves, too."""
+    of.joined(works("three"), "fuse")
+    of.gpu_new(works("three")[2:], "after")
+    of.moved(works("three"), FREE_STREAM)
+
+
 def a_graph_with_other_work_in_it(of: Scenario) -> None:
     """Inserted work is launched between two graphs, in the time of a launch."""
     of.joined([*works("inner"), *works("three"), *works("to")], "graph")
     of.gpu_new(works("three")[1:2], "after")
+
+
+def a_graph_whose_work_moves_in_part(of: Scenario) -> None:
+    """Work of the graph keeps its gap where it follows other work of it."""
+    of.joined([*works("three"), *works("to"), *works("last")], "graph")
+    of.moved([works("three")[1], *works("to")], FREE_STREAM)
 
 
 def work_before_a_graph(of: Scenario) -> None:
@@ -176,7 +195,10 @@ SCENARIOS: dict[str, Callable[[Scenario], None]] = {
         fused_work_that_moves_in_part,
         fused_work_that_is_overlapped_in_part,
         fused_work_with_other_work_in_it,
+        work_behind_fused_work,
+        work_behind_fused_work_that_moves,
         a_graph_with_other_work_in_it,
+        a_graph_whose_work_moves_in_part,
         work_before_a_graph,
         work_that_moves_to_two_streams,
         overlapped_work_behind_moved_work,

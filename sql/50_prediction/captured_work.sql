@@ -27,7 +27,7 @@ CREATE TABLE prediction.captured_work (
     own_position,
     -- Position of the span in which the graph is.
     launch_position,
-    -- Whether the previous work on its stream is also in the graph.
+    -- Whether the previous work on its stream, or the one it moves to, is also in the graph.
     follows,
     -- [ns] Delay after that, if it follows.
     gap_ns,
@@ -123,8 +123,14 @@ captured AS (
     SELECT
         grouped.*,
         placement.launch_position AS own_position,
-        grouped.position - coalesce(cleared.gone_count, 0) AS stream_place
+        new_stream,
+        -- The same for what follows each other on the stream.
+        grouped.position - coalesce(cleared.gone_count, 0) - row_number() OVER (
+            PARTITION BY grouped.scenario, edit, first_gpu_op_id, grouped.device, grouped.stream
+            ORDER BY grouped.position
+        ) AS stream_run
     FROM grouped
+    LEFT JOIN prediction.new_stream USING (scenario, gpu_op_id)
     ASOF LEFT JOIN prediction.cleared_stream AS cleared
         ON
             grouped.scenario = cleared.scenario
@@ -142,26 +148,15 @@ captured AS (
 )
 
 SELECT
-    captured.scenario,
-    captured.edit,
-    captured.trace_id,
-    captured.gpu_op_id,
-    captured.first_gpu_op_id,
-    captured.call_id,
-    first.call_id,
+    captured.scenario, captured.edit, captured.trace_id, captured.gpu_op_id,
+    captured.first_gpu_op_id, captured.call_id, first.call_id,
     captured.launch_thread_id,
     captured.own_position,
     first.own_position,
-    coalesce(
-        captured.stream_place = 1 + lag(captured.stream_place) OVER (
-            PARTITION BY
-                captured.scenario,
-                captured.edit,
-                captured.first_gpu_op_id,
-                captured.device,
-                captured.stream
-            ORDER BY captured.position
-        ),
+    lag(captured.gpu_op_id) OVER on_stream IS NOT NULL
+    AND coalesce(
+        coalesce(captured.new_stream, lag(captured.new_stream) OVER on_stream) IS NOT NULL
+        OR captured.stream_run = lag(captured.stream_run) OVER on_stream,
         false
     ),
     coalesce(captured.given_gap_ns, replay.gap_ns),
@@ -175,4 +170,10 @@ INNER JOIN captured AS first
         AND captured.edit = first.edit
         AND captured.first_gpu_op_id = first.gpu_op_id
 INNER JOIN prediction.gpu_delay AS delay ON captured.first_gpu_op_id = delay.gpu_op_id
-INNER JOIN prediction.graph_replay AS replay ON captured.trace_id = replay.trace_id;
+INNER JOIN prediction.graph_replay AS replay ON captured.trace_id = replay.trace_id
+WINDOW on_stream AS (
+    PARTITION BY
+        captured.scenario, captured.edit, captured.first_gpu_op_id, captured.device,
+        coalesce(captured.new_stream, captured.stream)
+    ORDER BY captured.place
+);

@@ -64,22 +64,6 @@ removed AS (
         ON cleared.scenario = awaiting.scenario AND cleared.gpu_op_id = awaiting.gpu_op_id
 ),
 
--- Work that the scenario moves or overlaps.
-moved AS (
-    SELECT DISTINCT
-        scenario,
-        gpu_op_id,
-        CASE action WHEN 'overlap' THEN coalesce(to_stream, -edit.position) ELSE to_stream END
-        AS new_stream
-    FROM prediction.edited_work AS work
-    INNER JOIN prediction.scenario_edit AS edit USING (scenario)
-    INNER JOIN graph.stream_position AS place USING (gpu_op_id)
-    WHERE
-        work.edit = edit.position
-        AND action IN ('move', 'overlap')
-        AND new_stream <> place.stream
-),
-
 -- Calls that launch one kernel or memset.
 single AS (
     SELECT call_id
@@ -112,7 +96,7 @@ placed AS (
     FROM chosen
     INNER JOIN graph.stream_position AS work USING (gpu_op_id)
     SEMI JOIN single ON work.call_id = single.call_id
-    LEFT JOIN moved USING (scenario, gpu_op_id)
+    LEFT JOIN prediction.new_stream AS moved USING (scenario, gpu_op_id)
     LEFT JOIN prediction.insertion_anchor USING (scenario, gpu_op_id)
     ASOF LEFT JOIN removed
         ON

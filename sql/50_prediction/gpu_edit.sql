@@ -15,7 +15,7 @@ CREATE VIEW prediction.gpu_edit (
     set_count,
     -- Streams that it moves to: at most one is allowed.
     stream_count,
-    -- Whether something is inserted next to it.
+    -- Whether something is inserted next to it, and not next to fused work.
     is_anchor,
     -- [ns] The time it is set to; NULL: none.
     set_ns,
@@ -43,7 +43,7 @@ SELECT
     is_removed OR coalesce(is_gone, false),
     set_count + CASE WHEN given_ns IS NULL THEN 0 ELSE 1 END,
     stream_count,
-    is_anchor,
+    is_anchor AND NOT coalesce(is_gone, false),
     coalesce(fused_ns, set_ns),
     CASE
         WHEN given_ns IS NOT NULL THEN factor

@@ -12,7 +12,7 @@ CREATE TABLE prediction.inserted_work (
     trace_id,
     -- A unique negative number: the trace has no such work.
     gpu_op_id,
-    -- The GPU op next to which it is inserted.
+    -- The GPU op next to which it is inserted; for one that is fused, the fused one.
     beside_gpu_op_id,
     -- Call that launched that GPU op; NULL if it is not in the trace.
     beside_call_id,
@@ -43,17 +43,17 @@ CREATE TABLE prediction.inserted_work (
 WITH
 wanted AS (
     SELECT
-        variant.variant_id,
-        edit.position AS edit,
-        place = 'after' AS is_after,
-        edit.gpu_ns,
-        edit.host_ns AS given_ns,
+        variant.variant_id, edit.position AS edit, place = 'after' AS is_after,
+        edit.gpu_ns, edit.host_ns AS given_ns,
+        coalesce(first_gpu_op_id, edited.gpu_op_id) AS beside_gpu_op_id,
         work.*
     FROM prediction.edited_work AS edited
     INNER JOIN prediction.scenario_edit AS edit
         ON edited.scenario = edit.scenario AND edited.edit = edit.position
     INNER JOIN prediction.variant AS variant ON edited.scenario = variant.scenario
     INNER JOIN graph.stream_position AS work ON edited.gpu_op_id = work.gpu_op_id
+    LEFT JOIN prediction.fused_work AS fused
+        ON edited.scenario = fused.scenario AND edited.gpu_op_id = fused.gpu_op_id
     WHERE action = 'insert' AND edit.target = 'gpu'
 ),
 
@@ -124,7 +124,7 @@ SELECT
     placed.run_id,
     placed.trace_id,
     -(placed.variant_id * 10_000_000_000_000 + edit * 10_000_000_000 + placed.gpu_op_id),
-    placed.gpu_op_id,
+    beside_gpu_op_id,
     placed.call_id,
     is_after,
     edit,

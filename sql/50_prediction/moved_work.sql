@@ -31,23 +31,10 @@ CREATE TABLE prediction.moved_work (
 ) AS
 WITH
 moved AS (
-    SELECT DISTINCT
-        variant_id,
-        edited.gpu_op_id,
-        action = 'overlap' AS is_overlapped,
-        CASE WHEN is_overlapped THEN coalesce(edit.to_stream, -edit.position)
-            ELSE edit.to_stream
-        END AS new_stream
-    FROM prediction.edited_work AS edited
-    INNER JOIN prediction.scenario_edit AS edit
-        ON edited.scenario = edit.scenario AND edited.edit = edit.position
-    INNER JOIN prediction.variant AS variant ON edited.scenario = variant.scenario
-    INNER JOIN graph.stream_position AS work ON edited.gpu_op_id = work.gpu_op_id
-    ANTI JOIN prediction.removed_work AS removed
-        ON
-            variant.variant_id = removed.variant_id
-            AND edited.gpu_op_id = removed.gpu_op_id
-    WHERE action IN ('move', 'overlap') AND new_stream <> work.stream
+    SELECT variant_id, gpu_op_id, is_overlapped, new_stream
+    FROM prediction.new_stream
+    INNER JOIN prediction.variant USING (scenario)
+    ANTI JOIN prediction.removed_work USING (variant_id, gpu_op_id)
 ),
 
 -- All work of streams that something moves from.

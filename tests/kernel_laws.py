@@ -51,8 +51,8 @@ JUMP = 3.0
 DIP = 4.0
 """The largest dip: lookups of 16 rows take 14 us on A100, and of 24 rows 4 us."""
 DIPS = {"heads": 20.0}
-"""Larger ones: on L40S, one query over 32,768 keys of one head takes 605 us by one head,
-which no blocks of threads share, and 31 us by two."""
+"""Larger ones: on L40S, a query over 32,768 keys of one head takes 605 us if it has one
+head, which no blocks of threads share, and 31 us if it has two."""
 
 
 @dataclass(frozen=True)

@@ -508,13 +508,13 @@ class Gaps:
             self.part()
 
     def enter(self, range_: Annotation) -> None:
-        """Note the gaps in a range; steps and loading keep gaps apart."""
+        """Note the gaps in a range; starts of steps, and loading, keep them apart."""
         if range_.name.startswith((STEP_PREFIX, DATA_PREFIX)):
             self.part()
             self.begins |= range_.name.startswith(STEP_PREFIX)
             self.walk(range_.body)
-            self.runs.append([self.runs[-1].pop()])
-            self.part()
+            if range_.name.startswith(DATA_PREFIX):
+                self.part()
         elif range_.name == KEPT:
             self.part()
         else:

@@ -33,10 +33,12 @@ rest AS (
     FROM graph.thread_rest
 ),
 
-process AS (
-    SELECT trace_id, pid, list_distinct(list(thread_id)) AS thread_ids, len(thread_ids) > 64 AS is_crowd
-    FROM rest
-    GROUP BY trace_id, pid
+thread AS (
+    SELECT DISTINCT trace_id, pid, thread_id FROM rest
+),
+
+crowd AS (
+    SELECT trace_id, pid FROM thread GROUP BY trace_id, pid HAVING count(*) > 64
 ),
 
 stop AS (
@@ -44,8 +46,8 @@ stop AS (
         trace_id, pid, thread_id, stop_ns,
         row_number() OVER (PARTITION BY trace_id, pid ORDER BY stop_ns, thread_id) AS ordinal
     FROM rest
-    INNER JOIN process USING (trace_id, pid)
-    WHERE has_stopped AND is_crowd
+    SEMI JOIN crowd USING (trace_id, pid)
+    WHERE has_stopped
 ),
 
 near AS (
@@ -71,10 +73,14 @@ near AS (
 ),
 
 pair AS (
-    SELECT rest.*, unnest(thread_ids) AS worker_thread_id
+    SELECT rest.*, other.thread_id AS worker_thread_id
     FROM rest
-    INNER JOIN process USING (trace_id, pid)
-    WHERE goes_on AND NOT is_crowd
+    INNER JOIN (FROM thread ANTI JOIN crowd USING (trace_id, pid)) AS other
+        ON
+            rest.trace_id = other.trace_id
+            AND rest.pid = other.pid
+            AND rest.thread_id <> other.thread_id
+    WHERE goes_on
     UNION ALL
     SELECT rest.*, worker_thread_id
     FROM rest
@@ -102,7 +108,6 @@ FROM pair
 ASOF INNER JOIN rest AS worker
     ON pair.worker_thread_id = worker.thread_id AND pair.resume_ns >= worker.stop_ns
 WHERE
-    pair.thread_id <> worker_thread_id
-    AND worker.has_stopped
+    worker.has_stopped
     AND worker.stop_ns >= pair.stop_ns
     AND worker.resume_ns > pair.resume_ns;

@@ -56,12 +56,51 @@ preceded AS (
     FROM work
 ),
 
+-- Windows in their order, with the latest end so far, which is in order, too.
+placed AS (
+    SELECT
+        *,
+        row_number() OVER in_order AS place,
+        max(end_ns) OVER in_order AS latest_end_ns
+    FROM critical_path.idle_window
+    WINDOW in_order AS (
+        PARTITION BY variant_id, trace_id, scope ORDER BY start_ns, end_ns, window_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    )
+),
+
+-- Joined by the places of the windows that it may meet: joined by times alone, each gap would
+-- meet all windows.
+met AS (
+    SELECT
+        work.*,
+        unnest(range(coalesce(before.place, 0) + 1, last.place + 1)) AS place
+    FROM (
+        FROM preceded
+        INNER JOIN (SELECT DISTINCT variant_id, trace_id, scope FROM placed)
+            USING (variant_id, trace_id)
+        WHERE coalesce(start_ns > idle_from_ns, true)
+    ) AS work
+    ASOF INNER JOIN placed AS last
+        ON
+            work.variant_id = last.variant_id
+            AND work.trace_id = last.trace_id
+            AND work.scope = last.scope
+            AND work.start_ns > last.start_ns
+    ASOF LEFT JOIN placed AS before
+        ON
+            work.variant_id = before.variant_id
+            AND work.trace_id = before.trace_id
+            AND work.scope = before.scope
+            AND work.idle_from_ns >= before.latest_end_ns
+),
+
 gap AS (
     SELECT
-        work.variant_id,
+        variant_id,
         scope,
         window_id,
-        work.trace_id,
+        trace_id,
         step_id,
         device,
         gpu_op_id,
@@ -69,15 +108,10 @@ gap AS (
         submit_ns,
         thread_id AS end_thread_id,
         greatest(coalesce(idle_from_ns, span.start_ns), span.start_ns) AS from_ns,
-        least(work.start_ns, span.end_ns) AS until_ns,
-        greatest(least(work.start_ns - unexplained_ns, until_ns), from_ns) AS explained_ns
-    FROM preceded AS work
-    INNER JOIN critical_path.idle_window AS span
-        ON
-            work.variant_id = span.variant_id
-            AND work.trace_id = span.trace_id
-            AND work.start_ns > span.start_ns
-            AND coalesce(idle_from_ns < span.end_ns, true)
+        least(met.start_ns, span.end_ns) AS until_ns,
+        greatest(least(met.start_ns - unexplained_ns, until_ns), from_ns) AS explained_ns
+    FROM met
+    INNER JOIN placed AS span USING (variant_id, trace_id, scope, place)
     WHERE until_ns > from_ns
 ),
 

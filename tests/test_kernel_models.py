@@ -737,6 +737,14 @@ def test_collectives_of_other_rank_counts_within_a_node() -> None:
     assert found == pytest.approx(truth["ns"].to_list(), rel=0.03)
 
 
+def test_a_collective_of_one_rank_takes_no_longer() -> None:
+    """It sends nothing, and takes at most as long as the same message of two."""
+    table = cluster([(n, n) for n in (2, 8)], ONE_NODE)
+    one, two = (table.predict_ns(asked_of(n, n)) for n in (1, 2))
+    assert (one > 0).all()
+    assert (one <= two).all()
+
+
 @pytest.mark.parametrize(("ranks", "per_node", "kind"), LAYOUTS)
 def test_collectives_of_unmeasured_layouts(
     ranks: int, per_node: int, kind: str, tmp_path: Path

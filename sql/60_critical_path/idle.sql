@@ -31,90 +31,6 @@ CREATE VIEW critical_path.idle (
     node_id
 ) AS
 WITH
--- All work of a device, and a final row at the end of all windows.
-work AS (
-    SELECT
-        variant_id, trace_id, device, gpu_op_id, start_ns, end_ns, cause, submit_ns,
-        unexplained_ns
-    FROM critical_path.gpu_outcome
-    UNION ALL
-    SELECT variant_id, trace_id, device, NULL, max(end_ns), max(end_ns), 'end', 0, 0
-    FROM critical_path.idle_window
-    INNER JOIN staging.device USING (trace_id)
-    WHERE gpu_op_count > 0
-    GROUP BY ALL
-),
-
-preceded AS (
-    SELECT
-        *,
-        max(end_ns) OVER (
-            PARTITION BY variant_id, trace_id, device
-            ORDER BY start_ns, end_ns, gpu_op_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS idle_from_ns
-    FROM work
-),
-
--- Windows in their order, with the latest end so far, which is in order, too.
-placed AS (
-    SELECT
-        *,
-        row_number() OVER in_order AS place,
-        max(end_ns) OVER in_order AS latest_end_ns
-    FROM critical_path.idle_window
-    WINDOW in_order AS (
-        PARTITION BY variant_id, trace_id, scope ORDER BY start_ns, end_ns, window_id
-        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    )
-),
-
--- Joined by the places of the windows that it may meet: joined by times alone, each gap would
--- meet all windows.
-met AS (
-    SELECT
-        work.*,
-        unnest(range(coalesce(before.place, 0) + 1, last.place + 1)) AS place
-    FROM (
-        FROM preceded
-        INNER JOIN (SELECT DISTINCT variant_id, trace_id, scope FROM placed)
-            USING (variant_id, trace_id)
-        WHERE coalesce(start_ns > idle_from_ns, true)
-    ) AS work
-    ASOF INNER JOIN placed AS last
-        ON
-            work.variant_id = last.variant_id
-            AND work.trace_id = last.trace_id
-            AND work.scope = last.scope
-            AND work.start_ns > last.start_ns
-    ASOF LEFT JOIN placed AS before
-        ON
-            work.variant_id = before.variant_id
-            AND work.trace_id = before.trace_id
-            AND work.scope = before.scope
-            AND work.idle_from_ns >= before.latest_end_ns
-),
-
-gap AS (
-    SELECT
-        variant_id,
-        scope,
-        window_id,
-        trace_id,
-        step_id,
-        device,
-        gpu_op_id,
-        cause,
-        submit_ns,
-        thread_id AS end_thread_id,
-        greatest(coalesce(idle_from_ns, span.start_ns), span.start_ns) AS from_ns,
-        least(met.start_ns, span.end_ns) AS until_ns,
-        greatest(least(met.start_ns - unexplained_ns, until_ns), from_ns) AS explained_ns
-    FROM met
-    INNER JOIN placed AS span USING (variant_id, trace_id, scope, place)
-    WHERE until_ns > from_ns
-),
-
 -- The time until which the host thread had not submitted the work.
 hosted AS (
     SELECT
@@ -129,7 +45,7 @@ hosted AS (
                 )
             ELSE from_ns
         END AS launch_ns
-    FROM gap
+    FROM critical_path.idle_gap AS gap
     LEFT JOIN simulation.gpu_placement AS placement
         ON gap.gpu_op_id = placement.gpu_op_id AND cause = 'launch'
     LEFT JOIN critical_path.host_outcome AS launch

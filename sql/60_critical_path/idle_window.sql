@@ -19,7 +19,11 @@ CREATE VIEW critical_path.idle_window (
     -- [ns] Start, from the start of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
-    end_ns
+    end_ns,
+    -- Ordinal among those of the variant, trace and scope, by start, from 1.
+    place,
+    -- [ns] The latest end up to it, in that order.
+    latest_end_ns
 ) AS
 WITH
 step_extent AS (
@@ -45,17 +49,30 @@ main AS (
     FROM staging.thread
     WHERE role = 'main'
     GROUP BY trace_id
+),
+
+idle_window AS (
+    SELECT
+        variant_id, 'step' AS scope, step_id AS window_id, outcome.trace_id, step_id,
+        step.thread_id, outcome.start_ns, outcome.end_ns
+    FROM critical_path.step_outcome AS outcome
+    INNER JOIN staging.step AS step USING (step_id)
+    UNION ALL
+    SELECT
+        0, 'trace', trace_id, trace_id, NULL, thread_id,
+        coalesce(step_extent.start_ns, recorded.start_ns),
+        coalesce(step_extent.end_ns, recorded.end_ns)
+    FROM recorded
+    LEFT JOIN step_extent USING (trace_id)
+    LEFT JOIN main USING (trace_id)
 )
 
 SELECT
-    variant_id, 'step', step_id, outcome.trace_id, step_id, step.thread_id,
-    outcome.start_ns, outcome.end_ns
-FROM critical_path.step_outcome AS outcome
-INNER JOIN staging.step AS step USING (step_id)
-UNION ALL
-SELECT
-    0, 'trace', trace_id, trace_id, NULL, thread_id,
-    coalesce(step_extent.start_ns, recorded.start_ns), coalesce(step_extent.end_ns, recorded.end_ns)
-FROM recorded
-LEFT JOIN step_extent USING (trace_id)
-LEFT JOIN main USING (trace_id);
+    *,
+    row_number() OVER in_order,
+    max(end_ns) OVER in_order
+FROM idle_window
+WINDOW in_order AS (
+    PARTITION BY variant_id, trace_id, scope ORDER BY start_ns, end_ns, window_id
+    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+);

@@ -258,8 +258,12 @@ def _log_bus_bytes(shapes: Shapes, ranks: float) -> Floats:
 
 
 def _log_sent_ratio(op: str, ranks: float, others: float) -> float:
-    """How much more each of so many ranks sends than each of others, as a log."""
-    return float(np.log(_sent_share(op, ranks) / _sent_share(op, others)))
+    """How much more each of so many ranks sends than each of others, as a log.
+
+    One rank sends nothing, which has no logarithm: 0.
+    """
+    shares = _sent_share(op, ranks), _sent_share(op, others)
+    return float(np.log(shares[0] / shares[1])) if all(shares) else 0.0
 
 
 @cache

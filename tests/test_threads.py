@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from itertools import product
 from pathlib import Path
@@ -12,6 +13,7 @@ from support import CORPUS, DatabaseOf, ingests_until, needs_corpus, rows
 
 import tracedb
 from tracedb.synthetic import Crew, Delays, execute, taking_turns
+from tracedb.synthetic.program import seeded
 
 SEEDS = range(6)
 JITTER = Delays(jitter=0.3)
@@ -134,6 +136,24 @@ def test_workers_are_found_without_names(judged: Judged, crew: str) -> None:
 def test_independent_threads_are_not_linked(judged: Judged) -> None:
     """Threads that work independently have no waits."""
     assert judged["strangers"] == {"true": 0, "hit": 0, "found": 0, "right": 0}
+
+
+@pytest.mark.parametrize(("thread_count", "step_count"), [(16, 20), (12, 60)])
+def test_threads_that_are_busy_together_are_not_linked(
+    thread_count: int, step_count: int, tmp_path: Path
+) -> None:
+    """Each starts at any time of the first fifth of each step, and pauses once."""
+    draw = seeded(thread_count, step_count)
+    events = []
+    for number, thread in product(range(step_count), range(thread_count)):
+        start = 10_050 * number + 2_000 * draw.random()
+        for place in range(10):
+            took = 1 + 20 * draw.random()
+            event = {"ph": "X", "cat": "cpu_op", "name": f"work{place}", "pid": 1}
+            events.append({**event, "tid": thread, "ts": start, "dur": took})
+            start += took + 10 * draw.random() + (1_000 if place == 4 else 0)
+    (tmp_path / "together.json").write_text(json.dumps({"traceEvents": events}))
+    assert found_waits(tmp_path) == {}
 
 
 @pytest.mark.parametrize("crew", ["little to load", "much to load"])

@@ -18,13 +18,15 @@ CREATE VIEW graph.steady_handover (
     mutual_share
 ) AS
 WITH
--- When any thread had continued last before a thread continues.
+-- When any thread had continued last before a thread continues, and when one does next.
 resumed AS (
     SELECT
         thread_id,
         resume_ns,
-        lag(resume_ns) OVER (PARTITION BY trace_id ORDER BY resume_ns) AS last_resume_ns
+        lag(resume_ns) OVER in_order AS last_resume_ns,
+        lead(resume_ns) OVER in_order AS next_resume_ns
     FROM (SELECT DISTINCT trace_id, thread_id, resume_ns FROM graph.thread_rest)
+    WINDOW in_order AS (PARTITION BY trace_id ORDER BY resume_ns)
 ),
 
 direct AS (
@@ -32,8 +34,12 @@ direct AS (
         thread_id,
         worker_thread_id,
         delay_ns,
-        -- [1] Probability of each ns within which it continues.
-        chance_share / (delay_ns + 1_000) AS ns_share,
+        -- [1] Probability of each ns within which it continues: after the next thread did, its
+        -- handover would not count.
+        greatest(
+            chance_share / (delay_ns + 1_000),
+            coalesce(1 / (next_resume_ns - worker_stop_ns + 1_000), 0)
+        ) AS ns_share,
         count(*) OVER (PARTITION BY thread_id, worker_thread_id) AS handover_count
     FROM graph.thread_handover
     INNER JOIN resumed USING (thread_id, resume_ns)

@@ -84,7 +84,7 @@ def check(  # noqa: PLR0913 (one parameter an option)
     ):
         rows = db.check(before, run=(baseline_run, run), tolerance=tolerance)
     output.rows(rows, _BRIEF)
-    tell(_smallest(rows.row(0, named=True)))
+    tell(_largest_passing(rows.row(0, named=True)))
     cases = [row for row in rows.rows(named=True) if each or row["measure"] == "period"]
     failed = [row for row in cases if not row["is_within"]]
     if junit is not None:
@@ -114,8 +114,8 @@ def _with_share(row: dict[str, Any], time_ns: int) -> str:
     return f"{duration(time_ns)}{part}"
 
 
-def _smallest(row: dict[str, Any]) -> str:
-    """The smallest slowdown that fails, and what decides it."""
+def _largest_passing(row: dict[str, Any]) -> str:
+    """The largest slowdown that passes, and what decides it."""
     found = f"slowdowns of the period up to {_with_share(row, row['limit_ns'])} pass: "
     if row["limit_ns"] > (row["noise_ns"] or 0):
         return f"{found}the tolerance"

@@ -307,13 +307,19 @@ SHAPES = {
 Costs = dict[str, float]
 
 
-def costs(folder: Path, shape: Shape, size: int, until: str | None = None) -> Costs:
-    """[s] CPU time of each stage when a shape is ingested."""
-    folder.mkdir()
+def written(folder: Path, shape: Shape, size: int) -> list[Path]:
+    """The files of a shape."""
     paths = []
     for number, text in enumerate(shape.texts(size)):
         paths.append(folder / f"{number}.json")
         paths[-1].write_text(text)
+    return paths
+
+
+def costs(folder: Path, shape: Shape, size: int, until: str | None = None) -> Costs:
+    """[s] CPU time of each stage when a shape is ingested."""
+    folder.mkdir()
+    paths = written(folder, shape, size)
     found: Costs = defaultdict(float)
     stage, begun = "reading", time.process_time()
 

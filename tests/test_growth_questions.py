@@ -13,7 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from test_growth_layers import MOST, SHAPES, SHORT, Costs, Shape, keep_least
+from test_growth_layers import (
+    MOST,
+    SHAPES,
+    SHORT,
+    Costs,
+    Shape,
+    keep_least,
+    written,
+)
 
 import tracedb
 
@@ -22,11 +30,7 @@ import tracedb
 def ingested(shape: Shape, size: int) -> Iterator[tracedb.Database]:
     """A database of a shape."""
     with TemporaryDirectory() as folder, tracedb.open() as database:
-        paths = []
-        for number, text in enumerate(shape.texts(size)):
-            paths.append(Path(folder) / f"{number}.json")
-            paths[-1].write_text(text)
-        database.ingest(paths)
+        database.ingest(written(Path(folder), shape, size))
         yield database
 
 

@@ -1,9 +1,9 @@
 -- What may have let idle threads continue: another thread that is tied to it stops
 -- (`graph.thread_tie`), or does something (`graph.thread_signal`), or some time has passed since
--- this one stopped or continued last. A machine wakes threads in
--- about the same time, so the cause is what the thread follows most steadily; of causes that
--- are about as steady, the last one. A thread that others work for may wait for several of
--- them, so it follows the last one that stops.
+-- this one stopped or continued last. A machine wakes threads in about the same time, so the
+-- cause is what the thread follows most steadily; of causes that are about as steady, the last
+-- one. A thread that others work for may wait for several of them, so it follows the last one
+-- that stops.
 -- One row per rest, thread and time.
 -- Key: thread_id, resume_ns, worker_thread_id, at_ns.
 CREATE TABLE graph.possible_cause (

@@ -19,6 +19,9 @@ CREATE VIEW staging.recording (
     -- Whether the profiler recorded what waits on devices are for
     -- (`enable_cuda_sync_events=True`).
     has_waits,
+    -- If the rank is assumed from the order of processes in a file with several: whether
+    -- by their GPUs (`gpu`) or by their ids (`process`); otherwise NULL.
+    rank_assumed_from,
     -- Events of the profiler's own work, as it recorded them: flushing of full buffers,
     -- instrumentation.
     overhead_count,
@@ -49,6 +52,7 @@ header_field AS (
         trace_id,
         format,
         header ->> '$.source.tool' AS tool,
+        header ->> '$.distributedInfo.assumed_from' AS assumed_from,
         coalesce(header ->> '$.estimated' = 'true', false) AS is_estimated,
         try_cast(header ->> '$.cuda_runtime_version' AS BIGINT) AS cuda,
         try_cast(header ->> '$.hip_runtime_version' AS BIGINT) AS hip
@@ -69,6 +73,7 @@ SELECT
     coalesce(has_stack, false),
     coalesce(has_memory, false),
     coalesce(has_waits, false),
+    assumed_from,
     coalesce(overhead_count, 0),
     coalesce(overhead_ns, 0)::BIGINT
 FROM header_field

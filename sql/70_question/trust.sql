@@ -5,7 +5,8 @@
 CREATE VIEW question.trust (
     -- The run.
     run_id,
-    -- `estimated` (traces that never ran, if there are any), `repaired` (places in the
+    -- `estimated` (traces that never ran, if there are any), `assumed_rank` (traces whose
+    -- rank is assumed from the order of processes, if there are any), `repaired` (places in the
     -- files that were repaired or dropped), `lost_work` (launches whose work is not in
     -- the trace), `lost_launch` (work whose launch is not), `overlapping` (GPU ops that
     -- start before the previous one on their stream ends), `inferred_wait` (synchronising
@@ -111,6 +112,7 @@ cost AS (
 
 recorded AS (
     SELECT run_id, count(*) AS all_count, count(*) FILTER (is_estimated) AS estimated_count,
+        count(rank_assumed_from) AS assumed_count,
         sum(overhead_count) AS pause_count, sum(overhead_ns) AS time_ns
     FROM staging.recording
     INNER JOIN staging.trace USING (trace_id)
@@ -149,12 +151,10 @@ found AS (
     FROM path
     UNION ALL
     SELECT run_id, 7, 'profiler', event_count, NULL, cost.time_ns, duration_ns
-    FROM cost
-    INNER JOIN run USING (run_id)
+    FROM cost INNER JOIN run USING (run_id)
     UNION ALL
     SELECT run_id, 8, 'overflow', pause_count, NULL, recorded.time_ns, duration_ns
-    FROM recorded
-    INNER JOIN run USING (run_id)
+    FROM recorded INNER JOIN run USING (run_id)
     UNION ALL
     SELECT run_id, 9, 'clock', ambiguous_count, all_count, offset_ns, NULL FROM clock
     UNION ALL
@@ -163,9 +163,9 @@ found AS (
     FROM run
     WHERE world_size IS NOT NULL
     UNION ALL
-    SELECT run_id, 0, 'estimated', estimated_count, all_count, NULL, NULL
+    SELECT run_id, unnest([0, 11]), unnest(['estimated', 'assumed_rank']),
+        unnest([estimated_count, assumed_count]), all_count, NULL, NULL
     FROM recorded
-    WHERE estimated_count > 0
 )
 
 SELECT
@@ -176,4 +176,5 @@ SELECT
     time_ns::BIGINT,
     time_ns / nullif(all_ns, 0)
 FROM found
+WHERE occurrences > 0 OR aspect NOT IN ('estimated', 'assumed_rank')
 ORDER BY run_id, place;

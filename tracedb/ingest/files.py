@@ -10,7 +10,7 @@ import shutil
 import sys
 import tarfile
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING, cast
@@ -21,6 +21,7 @@ from tracedb.ingest.foreign import (
     HEAD_BYTES,
     flight_recorder,
     nccl_inspector,
+    parts_of,
     perfetto,
     reader_of,
     xla,
@@ -60,6 +61,8 @@ class Source:
     """Why it is skipped, if that is known without reading it."""
     mapping: Mapping[str, str] = field(default_factory=dict)
     """The user's names of a table's columns and operations."""
+    part: int | None = None
+    """The process whose trace it is, of a file with several."""
 
 
 def expand(
@@ -141,9 +144,19 @@ def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[S
     if is_archive(name) and path.is_file():
         yield from _members(path, name, scratch)
     else:
-        yield Source(
+        source = Source(
             decoded_name(name), path, is_named, "" if is_named else _why_repeated(path)
         )
+        yield from _parts(source)
+
+
+def _parts(source: Source) -> Iterator[Source]:
+    """A source, or one for each of its parts."""
+    parts = parts_of(source.path, head(source))
+    for part in parts:
+        yield replace(source, name=f"{source.name}#{part}", part=part)
+    if not parts:
+        yield source
 
 
 def _why_repeated(path: Path) -> str:
@@ -224,7 +237,8 @@ def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
                     found += 1
                     content = cast("IO[bytes]", archive.extractfile(member))
                     budget = _unpack(content, place, budget, name)
-                yield Source(name_of, place, is_named=False, why_not=why_not)
+                source = Source(name_of, place, is_named=False, why_not=why_not)
+                yield from [source] if why_not else _parts(source)
             _verify_end(archive)
     except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
@@ -279,8 +293,10 @@ def _head(path: Path, name: str) -> bytes:
 
 
 def digest(source: Source) -> str:
-    """The SHA-256 of a file's decompressed text, or of a folder's files."""
+    """The SHA-256 of a file's decompressed text, or a folder's files, and the part."""
     whole = hashlib.sha256()
+    if source.part is not None:
+        whole.update(f"part {source.part} of ".encode())
     try:
         if source.path.is_dir():
             for path in sorted(p for p in source.path.rglob("*") if p.is_file()):

@@ -97,6 +97,7 @@ class _Found(NamedTuple):
     """The path or URI to read."""
     is_named: bool
     why_not: str = ""
+    part: int | None = None
 
 
 def _found(paths: Iterable[str | Path], scratch: Path, runner: Runner) -> list[_Found]:
@@ -124,7 +125,7 @@ def _found(paths: Iterable[str | Path], scratch: Path, runner: Runner) -> list[_
         if not remote.is_remote(name):
             name = str(Path(name).absolute())
         path = str(source.path.absolute())
-        found.append(_Found(name, path, source.is_named, source.why_not))
+        found.append(_Found(name, path, source.is_named, source.why_not, source.part))
     by_name = {one.source: one for one in found}
     return [by_name[name] for name in sorted(by_name)]
 
@@ -164,6 +165,7 @@ def _tasks(
             source=one.source,
             is_named=one.is_named,
             why_not=one.why_not,
+            part=one.part,
         )
         for one, numbered in zip(found, numbers, strict=True)
     ]

@@ -53,6 +53,8 @@ class Task(msgspec.Struct, frozen=True):
     """Whether the user named it; files found in folders need not be traces."""
     why_not: str = ""
     """Why it is skipped, if known."""
+    part: int | None = None
+    """The process whose trace it is, of a file with several."""
     step_mark: str | None = None
     step_from: str | None = None
     mapping: dict[str, str] = {}
@@ -120,7 +122,9 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
     path = Path(place)
     if remote.is_remote(place):
         path = remote.fetched(place, scratch / "source")
-    source = Source(task.source, path, task.is_named, mapping=task.mapping)
+    source = Source(
+        task.source, path, task.is_named, mapping=task.mapping, part=task.part
+    )
     sha256 = digest(source)
     known = manifest.entry(sha256)
     if known is not None and _is_there(known, task, manifest.storage):

@@ -188,6 +188,7 @@ WORDS = {
     "overflow": "profiler pauses",
     "clock": "clock differences between ranks",
     "absent_rank": "ranks not in the run",
+    "assumed_rank": "assumed ranks",
     "before": "allocated before the recording",
     "outside": "outside of ops",
     "unknown": "not known",
@@ -268,6 +269,13 @@ def _absent_rank(row: Row) -> str:
     return f"{_of(row)} ranks are not in the run, so what they do is unknown"
 
 
+def _assumed_rank(row: Row) -> str:
+    return (
+        f"{_of(row)} ranks are assumed: their file has the processes but not their "
+        "ranks, so these follow the numbers of GPUs or processes"
+    )
+
+
 def _of(row: Row) -> str:
     return f"{row['occurrences']:,} of {row['all_count']:,}"
 
@@ -288,6 +296,7 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "overflow": _overflow,
     "clock": _clock,
     "absent_rank": _absent_rank,
+    "assumed_rank": _assumed_rank,
 }
 _MOST_MARKS = 3
 _LIMITS = {

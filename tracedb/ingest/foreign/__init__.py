@@ -32,7 +32,9 @@ __all__ = [
     "chakra",
     "flight_recorder",
     "nccl_inspector",
+    "nsight",
     "operations",
+    "parts_of",
     "perfetto",
     "reader_of",
     "xla",
@@ -73,3 +75,8 @@ _READERS: tuple[ForeignReader, ...] = (
 def reader_of(path: Path, head: bytes) -> ForeignReader | None:
     """The reader that recognises a file or folder, if any."""
     return next((r for r in _READERS if r.recognises(path, head)), None)
+
+
+def parts_of(path: Path, head: bytes) -> list[int]:
+    """The parts of a file that are traces of their own, if there are several."""
+    return nsight.parts(path) if nsight.recognises(path, head) else []

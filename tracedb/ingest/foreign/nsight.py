@@ -1,7 +1,8 @@
 """Read exports of Nsight Systems: `nsys export -t sqlite` and `-t parquetdir`.
 
 Tables and columns vary between schema versions, and empty tables are missing, so tables
-are read by name if present. Times count from the start of the session.
+are read by name if present. Times count from the start of the session. Each process
+with GPU work is a trace of its own (`nsight_processes`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracedb.errors import IngestError
@@ -25,13 +27,23 @@ from tracedb.ingest.foreign.event import (
     renamed,
     take_span,
 )
-from tracedb.ingest.foreign.tables import Tables, opened, table_names
+from tracedb.ingest.foreign.nsight_processes import (
+    OfProcess,
+    distributed_info,
+    gpu_ids,
+    processes,
+)
+from tracedb.ingest.foreign.nsight_processes import ids as _ids
+from tracedb.ingest.foreign.tables import opened, table_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["read", "recognises"]
+    from tracedb.ingest.foreign.nsight_processes import Process
+    from tracedb.ingest.foreign.tables import Tables
+
+__all__ = ["ProcessReader", "parts", "read", "recognises"]
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 # Tables with `start` that are not events, or are read in another way.
@@ -114,13 +126,47 @@ def recognises(path: Path, head: bytes) -> bool:
     return "StringIds" in names and has_events
 
 
+def parts(path: Path) -> list[int]:
+    """The processes that are traces of their own; none if there is one trace."""
+    try:
+        with opened(path) as tables:
+            numbers = [process.number for process in processes(tables)]
+    except (IngestError, OSError):
+        return []  # `read` says what is wrong
+    return numbers if len(numbers) > 1 else []
+
+
 def read(path: Path) -> ForeignTrace:
-    """Read an export; see `ForeignReader`."""
+    """Read an export, with all processes in one trace; see `ForeignReader`."""
+    return _read(path, None)
+
+
+@dataclass(frozen=True)
+class ProcessReader:
+    """A reader of one process of a report."""
+
+    number: int
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """See `ForeignReader`."""
+        return recognises(path, head)
+
+    def read(self, path: Path) -> ForeignTrace:
+        """See `ForeignReader`."""
+        return _read(path, self.number)
+
+
+def _read(path: Path, number: int | None) -> ForeignTrace:
     issues: Counter[str] = Counter()
     with opened(path) as tables:
         _require(path, tables)
         header = _header(tables)
-    return ForeignTrace(header, batched(_events(path, issues)), issues)
+        every = [] if number is None else processes(tables)
+        if number is not None:
+            header["process"] = number
+            info = distributed_info(tables, number, every)
+            header |= {} if info is None else {"distributedInfo": info}
+    return ForeignTrace(header, batched(_events(path, issues, number, every)), issues)
 
 
 def _require(path: Path, tables: Tables) -> None:
@@ -169,8 +215,11 @@ def _gpu(row: Row, *, is_mapped: bool) -> Row:
     return {**properties, "id": row.get("id") if number is None else number}
 
 
-def _events(path: Path, issues: Counter[str]) -> Iterator[Event]:
-    with opened(path) as tables:
+def _events(
+    path: Path, issues: Counter[str], number: int | None, every: list[Process]
+) -> Iterator[Event]:
+    with opened(path) as whole:
+        tables = whole if number is None else OfProcess(whole, number, every)
         report = _Report(tables, issues)
         yield from report.names_of_threads()
         for table, event in _READERS.items():
@@ -186,14 +235,6 @@ def _is_event_table(tables: Tables, table: str) -> bool:
     return not _NO_EVENTS.fullmatch(table) and {"start", "end"} <= tables.columns(table)
 
 
-def _ids(serialized: object) -> tuple[object, object]:
-    """The process and thread of a `globalTid`, with 24 bits each."""
-    number = integer(serialized) if isinstance(serialized, str) else serialized
-    if not isinstance(number, int):
-        return None, None
-    return (number >> 24) & 0xFFFFFF, number & 0xFFFFFF
-
-
 class _Report:
     """A report: lookups between its tables, and its events."""
 
@@ -202,11 +243,7 @@ class _Report:
         self._issues = issues
         self._correlations = Correlations()
         self._texts = {row["id"]: row["value"] for row in tables.rows("StringIds")}
-        self._devices = {
-            (row.get("pid"), row.get("cudaId")): row["gpuId"]
-            for row in tables.rows("TARGET_INFO_CUDA_DEVICE")
-            if row.get("gpuId") is not None
-        }
+        self._devices = gpu_ids(tables)
         self._memory_kinds = _MEMORY_KINDS | self._labels("ENUM_CUDA_MEM_KIND")
         self._sync_kinds = self._named_sync_kinds() or _SYNC_KINDS
         self._backtraces = self._backtrace_classes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tracedb.errors import IngestError
 
@@ -22,6 +22,16 @@ _BATCH = 20_000
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 
 
+class Within(NamedTuple):
+    """Rows by bits of an integer column: those with one of the values, or others."""
+
+    column: str
+    shift: int
+    mask: int
+    values: frozenset[int]
+    is_in: bool
+
+
 class Tables(Protocol):
     """Tables by name; a missing table has no rows."""
 
@@ -31,8 +41,13 @@ class Tables(Protocol):
     def columns(self, table: str) -> frozenset[str]:
         """The columns of a table."""
 
-    def rows(self, table: str, **equal: object) -> Iterator[Row]:
+    def rows(
+        self, table: str, within: Within | None = None, **equal: object
+    ) -> Iterator[Row]:
         """The rows of a table, optionally only those with the given values."""
+
+    def extents(self, table: str, *keys: str) -> Iterator[Row]:
+        """The first `start` and the last `end` of each combination of the keys."""
 
 
 def table_names(path: Path, head: bytes, *, views: bool = False) -> frozenset[str]:
@@ -94,32 +109,46 @@ class _SqliteTables:
             raise self._broken(table, 0, error) from error
         return frozenset(name for name, *_ in cursor.description)
 
-    def rows(self, table: str, **equal: object) -> Iterator[Row]:
+    def rows(
+        self, table: str, within: Within | None = None, **equal: object
+    ) -> Iterator[Row]:
         if table in self.names():
-            yield from self._read(table, **equal)
+            yield from self._read(table, within, **equal)
 
-    def _read(self, table: str, **equal: object) -> Iterator[Row]:
-        count = 0
-        try:
-            for row in self._select(table, equal):
-                yield row
-                count += 1
-        except _UNREADABLE as error:
-            raise self._broken(table, count, error) from error
+    def extents(self, table: str, *keys: str) -> Iterator[Row]:
+        listed = ", ".join(map(_quoted, keys))
+        query = (
+            f'SELECT {listed}, min("start") AS first, max("end") AS last '
+            f"FROM {_quoted(table)} GROUP BY {listed}"
+        )
+        yield from self._counted(table, query, [])
 
-    def _select(self, table: str, equal: dict[str, object]) -> Iterator[Row]:
+    def _read(
+        self, table: str, within: Within | None = None, **equal: object
+    ) -> Iterator[Row]:
         chosen = {name: _listed(value) for name, value in equal.items()}
         conditions = "".join(
             f" AND {_quoted(name)} IN ({', '.join('?' * len(values))})"
             for name, values in chosen.items()
         )
-        cursor = self._connection.execute(
-            f"SELECT * FROM {_quoted(table)} WHERE TRUE{conditions}",
-            [value for values in chosen.values() for value in values],
-        )
-        names = [name for name, *_ in cursor.description]
-        for values in cursor:
-            yield dict(zip(names, values, strict=True))
+        given = [value for values in chosen.values() for value in values]
+        if within is not None:
+            conditions += f" AND {_bits_in(within)}"
+            given += within.values
+        query = f"SELECT * FROM {_quoted(table)} WHERE TRUE{conditions}"
+        yield from self._counted(table, query, given)
+
+    def _counted(self, table: str, query: str, given: list[object]) -> Iterator[Row]:
+        """The rows of a query; errors say after how many it failed."""
+        count = 0
+        try:
+            cursor = self._connection.execute(query, given)
+            names = [name for name, *_ in cursor.description]
+            for values in cursor:
+                yield dict(zip(names, values, strict=True))
+                count += 1
+        except _UNREADABLE as error:
+            raise self._broken(table, count, error) from error
 
     def _broken(self, table: str, count: int, error: Exception) -> IngestError:
         reason = " ".join(str(error).split())
@@ -140,21 +169,35 @@ class _ParquetTables:
     def columns(self, table: str) -> frozenset[str]:
         return frozenset(self._file(table).schema_arrow.names)
 
-    def rows(self, table: str, **equal: object) -> Iterator[Row]:
+    def rows(
+        self, table: str, within: Within | None = None, **equal: object
+    ) -> Iterator[Row]:
         if table not in self.names():
             return
         chosen = {name: _listed(value) for name, value in equal.items()}
-        for row in self._read(table):
+        for row in self._read(table, within):
             if all(row[name] in values for name, values in chosen.items()):
                 yield row
 
-    def _read(self, table: str) -> Iterator[Row]:
+    def extents(self, table: str, *keys: str) -> Iterator[Row]:
+        import pyarrow as pa
+
+        columns = [*keys, "start", "end"]
+        bounds = [("start", "min"), ("end", "max")]
+        try:
+            whole = self._file(table).read(columns)
+            found = whole.group_by([*keys]).aggregate(bounds)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise self._broken(table, 0, error) from error
+        yield from found.rename_columns([*keys, "first", "last"]).to_pylist()
+
+    def _read(self, table: str, within: Within | None) -> Iterator[Row]:
         import pyarrow as pa
 
         count = 0
         try:
             for batch in self._file(table).iter_batches(_BATCH):
-                yield from batch.to_pylist()
+                yield from _chosen(batch, within).to_pylist()
                 count += len(batch)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise self._broken(table, count, error) from error
@@ -178,6 +221,26 @@ class _ParquetTables:
             f"{self._path / table}{_PARQUET}: after row {count}: {reason}; the file is "
             "damaged or truncated; export it again"
         )
+
+
+def _bits_in(within: Within) -> str:
+    """A condition on bits, with places for the values."""
+    bits = f"({_quoted(within.column)} >> {within.shift}) & {within.mask}"
+    marks = ", ".join("?" * len(within.values))
+    return f"coalesce({bits}, -1) {'' if within.is_in else 'NOT '}IN ({marks})"
+
+
+def _chosen(batch: Any, within: Within | None) -> Any:  # noqa: ANN401 (pyarrow ships no types)
+    """The rows of a batch with the wanted bits."""
+    if within is None:
+        return batch
+    import pyarrow as pa
+    from pyarrow import compute
+
+    number = batch.column(within.column).cast(pa.int64(), safe=False)
+    bits = compute.bit_wise_and(compute.shift_right(number, within.shift), within.mask)
+    is_in = compute.is_in(bits, pa.array(sorted(within.values), pa.int64()))
+    return batch.filter(is_in if within.is_in else compute.invert(is_in))
 
 
 def _listed(value: object) -> tuple[object, ...]:

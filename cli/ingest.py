@@ -53,6 +53,7 @@ _BRIEF = ("run_id", "trace_id", "recorded_by", "rank", "event_count", "path")
 )
 @options.step_mark
 @options.step_from
+@options.one_step
 @options.memory("Memory limit, such as 4GB; beyond it, data goes to disk.")
 @options.table_map
 @out.option
@@ -63,6 +64,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     step_mark: str | None,
     step_from: str | None,
     *,
+    one_step: bool,
     memory: int | None,
     pairs: tuple[str, ...],
     pair: bool,
@@ -76,9 +78,10 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     that are already in the database are skipped. A Parquet or CSV file is a table of
     operations (docs/stragglers.md). Ranks that were recorded together become one run,
     unless --run names it, and each execution graph is paired with its trace. Steps are
-    the profiler's ProfilerStep#N ranges, the user ranges that match --step-mark, or the
-    time from one range that matches --step-from to the next. The step options also
-    apply to given files that are already in the database. Prints the new files.
+    the profiler's ProfilerStep#N ranges, the user ranges that match --step-mark, the
+    time from one range that matches --step-from to the next, or with --one-step the
+    whole trace. The step options also apply to given files that are already in the
+    database. Prints the new files.
     """
     with tracedb.open(database) as db:
         with _progress() as progress:
@@ -88,6 +91,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
                 pair=pair,
                 step_mark=step_mark,
                 step_from=step_from,
+                one_step=one_step,
                 memory=memory,
                 mapping=mapping(pairs),
                 progress=progress,

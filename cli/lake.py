@@ -83,6 +83,7 @@ def lake() -> None:
 )
 @options.step_mark
 @options.step_from
+@options.one_step
 @options.memory(
     "Memory limit of each worker, such as 4GB.", "40 % of the machine's, shared"
 )
@@ -100,6 +101,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     run: str | None,
     step_mark: str | None,
     step_from: str | None,
+    one_step: bool,
     memory: int | None,
     pairs: tuple[str, ...],
 ) -> None:
@@ -121,6 +123,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
         run=run,
         step_mark=step_mark,
         step_from=step_from,
+        one_step=one_step,
         memory=memory,
         mapping=mapping(pairs),
         progress=tell,

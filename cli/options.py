@@ -59,6 +59,11 @@ step_from = click.option(
     metavar="REGEX",
     help="User ranges that start a step; it lasts until the next such range.",
 )
+one_step = click.option(
+    "--one-step",
+    is_flag=True,
+    help="Each trace is one step, if nothing divides it into steps.",
+)
 table_map = click.option(
     "--map",
     "pairs",

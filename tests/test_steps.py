@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support import CORPUS, needs_corpus, rows
+from support import CORPUS, SAMPLES, Ingested, needs_corpus, rows
 
 import tracedb
 from tracedb.cli.main import tracedb as main
@@ -256,7 +257,7 @@ def test_a_range_within_another_starts_no_step(
 @pytest.mark.until("staging")
 def test_one_kind_of_mark_at_a_time(training: Path, database: tracedb.Database) -> None:
     """Both options at once are refused, and so is a range that begins no step."""
-    with pytest.raises(tracedb.IngestError, match="use only one of the two"):
+    with pytest.raises(tracedb.IngestError, match="use only one of these"):
         database.ingest([training], step_mark="forward", step_from="forward")
     with pytest.raises(tracedb.IngestError, match="no two user ranges of a thread"):
         database.ingest([training], step_from="setup")
@@ -275,3 +276,73 @@ def test_a_server_has_steps(database: tracedb.Database) -> None:
     # The GPU finishes later.
     assert found["measured_ns"].to_list() == found["measured_gpu_end_ns"].to_list()
     assert found["measured_ns"][0] > duration
+
+
+@pytest.fixture
+def unmarked(tmp_path: Path) -> list[Path]:
+    """The generated ranks, without their step marks and other user ranges."""
+    paths = []
+    for source in sorted((SAMPLES / "generated_gpu").glob("rank*.json.gz")):
+        trace = json.loads(gzip.decompress(source.read_bytes()))
+        trace["traceEvents"] = [
+            event
+            for event in trace["traceEvents"]
+            if event.get("cat") != "user_annotation"
+        ]
+        paths.append(tmp_path / source.stem)
+        paths[-1].write_text(json.dumps(trace))
+    return paths
+
+
+def test_a_whole_trace_is_one_step(
+    unmarked: list[Path], database: tracedb.Database, ingested: Ingested
+) -> None:
+    """Its path is that of the trace, and replay is off by as much as of its steps."""
+    database.ingest(unmarked)
+    intervals = """
+        SELECT trace_id, kind, start_ns, end_ns, thread_id
+        FROM critical_path.measured_interval WHERE scope = ? ORDER BY ALL
+    """
+    of_trace = database.connection.execute(intervals, ["trace"]).fetchall()
+    assert database.predict("replay").is_empty()
+    assert database.ingest(unmarked, one_step=True).is_empty()
+    assert database.connection.execute(intervals, ["period"]).fetchall() == of_trace
+    assert len(of_trace) > 100
+    found = database.predict("replay")
+    assert found["step"].to_list() == [0, 0]
+    error = (found["predicted_ns"] - found["measured_ns"]).to_list()
+    with tracedb.open(ingested(SAMPLES / "generated_gpu"), read_only=True) as marked:
+        assert error == [
+            of_rank["predicted_ns"].sum() - of_rank["measured_ns"].sum()
+            for _, of_rank in sorted(marked.predict("replay").group_by("trace_id"))
+        ]
+    # Another choice replaces it.
+    with pytest.raises(tracedb.IngestError, match="no user range has such a name"):
+        database.ingest(unmarked, step_mark="ProfilerStep#.*")
+
+
+def test_without_steps_an_edit_tells_of_no_path(
+    unmarked: list[Path], tmp_path: Path
+) -> None:
+    """No time on paths is told, and what to do is."""
+    path = str(tmp_path / "run.duckdb")
+    ingest = ["ingest", *map(str, unmarked), "--db", path]
+    assert "--one-step" in CliRunner().invoke(main, ingest).stderr
+    whatif = ["whatif", path, "--edit", "gpu:* x0.5"]
+    done = CliRunner().invoke(main, whatif)
+    assert "edit 1 matches" in done.stdout
+    assert "critical path" not in done.stdout
+    assert "--one-step takes the whole trace as one" in done.stderr
+    assert CliRunner().invoke(main, [*ingest, "--one-step"]).exit_code == 0
+    assert "on the critical paths" in CliRunner().invoke(main, whatif).stdout
+
+
+def test_a_step_takes_something_on_the_host(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A file of GPU work alone cannot be one step."""
+    path = tmp_path / "gpu.json"
+    path.write_text(json.dumps([event("sgemm", 0, 5, "kernel")]))
+    with pytest.raises(tracedb.IngestError, match="nothing on the host to be a step"):
+        database.ingest([path], one_step=True)
+    assert rows(database, "SELECT count(*) FROM raw.trace") == [(0,)]

@@ -252,6 +252,7 @@ class Database:
         pair: bool = False,
         step_mark: str | None = None,
         step_from: str | None = None,
+        one_step: bool = False,
         memory: int | str | None = None,
         mapping: Mapping[str, str] | None = None,
         progress: Callable[[str], None] = _ignore,
@@ -263,8 +264,9 @@ class Database:
         and execution graphs are matched automatically. With `pair`, it is an error if
         an execution graph matches no trace. `step_mark` is a regular expression for
         user ranges that mark steps, instead of the profiler's. `step_from` is one for
-        user ranges that start a step, which lasts until the next such range. Both also
-        apply to given files that are already in the database. `memory` is the memory
+        user ranges that start a step, which lasts until the next such range. With
+        `one_step`, each trace is one step as a whole. These three also apply to given
+        files that are already in the database. `memory` is the memory
         limit, in bytes or as `4GB`; by default, 40 % of the machine's. `mapping` maps
         columns of tables of operations to the fields that they hold (`{"kind":
         "type"}`), and custom names of operations to their types (`{"fwd":
@@ -283,6 +285,7 @@ class Database:
             pair=pair,
             step_mark=step_mark,
             step_from=step_from,
+            one_step=one_step,
             memory=memory,
             mapping=mapping,
             progress=progress,

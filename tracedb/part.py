@@ -58,7 +58,7 @@ _CONDITIONS = {
 _MOST = 12
 NO_STEPS = (
     "the traces have no steps; staging.step_mark has what could mark them, for "
-    "`tracedb ingest --step-mark`"
+    "`tracedb ingest --step-mark`; `--one-step` takes each trace as one"
 )
 
 

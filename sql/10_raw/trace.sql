@@ -25,5 +25,7 @@ CREATE TABLE raw.trace (
     step_mark VARCHAR,
     -- Regular expression for the ranges that start a step, given by the user: a step lasts
     -- from the start of one to the start of the next.
-    step_from VARCHAR
+    step_from VARCHAR,
+    -- Whether the user takes the whole trace as one step.
+    is_one_step BOOLEAN
 );

@@ -1,17 +1,18 @@
 -- Iterations: the profiler's step marks, or those named by the user, on their host thread.
--- A trace with neither has no steps; staging.step_mark lists what could mark them.
+-- A trace with neither has no steps; staging.step_mark lists what could mark them, and
+-- `tracedb ingest --one-step` takes the whole trace as one.
 -- One row per step.
 -- Key: step_id.
 CREATE TABLE staging.step (
-    -- The step mark's event.
+    -- The step mark's event; of a trace that is one step, the first event of the thread.
     step_id,
     -- The run.
     run_id,
     -- The trace.
     trace_id,
-    -- Host thread of the mark.
+    -- Host thread of the mark; of a trace that is one step, the thread that ends last.
     thread_id,
-    -- Name of the mark.
+    -- Name of the mark, or `trace`.
     name,
     -- Number of the step, from its name; otherwise its ordinal among the trace's steps,
     -- from 0.

@@ -2,19 +2,20 @@
 -- user. If the user named what starts a step, a step lasts from the start of one such range
 -- to the start of the next on its thread; the last range starts no step, because its end is
 -- unknown. Steps of a thread do not overlap: a mark is ignored if more than half of it lies
--- before the end of an earlier one on its thread (inside another, for example).
+-- before the end of an earlier one on its thread (inside another, for example). A trace that
+-- is one step lasts from its first op, launch or wait to the end of the last one.
 -- One row per step.
 -- Key: step_id.
 CREATE TABLE staging.step_range (
-    -- The step mark's event.
+    -- The step mark's event; of a trace that is one step, the first event of the thread.
     step_id,
     -- The run.
     run_id,
     -- The trace.
     trace_id,
-    -- Host thread of the mark.
+    -- Host thread of the mark; of a trace that is one step, the thread that ends last.
     thread_id,
-    -- Name of the mark.
+    -- Name of the mark, or `trace`.
     name,
     -- Number of the step, from its name; otherwise its ordinal among the trace's steps,
     -- from 0.
@@ -29,7 +30,9 @@ named AS (
     SELECT annotation.*, step_from IS NOT NULL AS is_start
     FROM staging.annotation AS annotation
     INNER JOIN raw.trace USING (trace_id)
-    WHERE regexp_full_match(name, coalesce(step_from, step_mark, 'ProfilerStep#.*'))
+    WHERE
+        is_one_step IS NOT true
+        AND regexp_full_match(name, coalesce(step_from, step_mark, 'ProfilerStep#.*'))
     -- One within another starts no step.
     QUALIFY
         NOT is_start
@@ -68,6 +71,21 @@ non_overlapping AS (
             ),
             true
         )
+),
+
+whole AS (
+    SELECT
+        trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
+        arg_max(thread_id, (end_ns, -thread_id)) AS thread_id
+    FROM (
+        SELECT trace_id, thread_id, start_ns, end_ns FROM staging.op WHERE is_top_level
+        UNION ALL
+        SELECT trace_id, thread_id, start_ns, end_ns FROM staging.call
+        WHERE kind IN ('launch', 'wait')
+    )
+    INNER JOIN raw.trace USING (trace_id)
+    WHERE is_one_step
+    GROUP BY trace_id
 )
 
 SELECT
@@ -82,4 +100,8 @@ SELECT
     ),
     start_ns,
     until_ns
-FROM non_overlapping;
+FROM non_overlapping
+UNION ALL
+SELECT thread_id, run_id, trace_id, thread_id, 'trace', 0, start_ns, end_ns
+FROM whole
+INNER JOIN raw.trace USING (trace_id);

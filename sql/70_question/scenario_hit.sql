@@ -14,7 +14,8 @@ CREATE VIEW question.scenario_hit (
     -- [ns] Their time, as in `question.scenario_match`.
     matched_ns,
     -- [ns] The part of their time on the critical paths of the baseline's periods; NULL for
-    -- waits, because a path runs through what is waited for, and for the profiler's overhead.
+    -- waits, because a path runs through what is waited for, for the profiler's overhead,
+    -- and without steps.
     path_ns
 ) AS
 WITH
@@ -43,7 +44,10 @@ SELECT
     base.method,
     match_count,
     matched_ns,
-    CASE WHEN target NOT IN ('wait', 'profiler') THEN coalesce(round(path_ns)::BIGINT, 0) END
+    CASE
+        WHEN target NOT IN ('wait', 'profiler') AND EXISTS (FROM staging.step)
+            THEN coalesce(round(path_ns)::BIGINT, 0)
+    END
 FROM question.scenario_match AS match
 CROSS JOIN prediction.variant AS base
 LEFT JOIN on_path

@@ -74,6 +74,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     progress: Progress,
     step_mark: str | None = None,
     step_from: str | None = None,
+    one_step: bool = False,
     memory: int | None = None,
     until: str | None = None,
     mapping: Mapping[str, str] | None = None,
@@ -85,13 +86,13 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     execution graphs are matched. `pair` requires an execution graph among the files,
     and a trace for each. `step_mark` is a regular expression of user ranges that mark
     the steps of these files, instead of the profiler's; `step_from` is one of ranges
-    with which steps begin. `memory` is the limit in bytes, by default half of DuckDB's
-    own limit; the rest spills next to the database. `progress` receives lines of
-    progress. `mapping` maps columns of tables of operations to fields, and operations
-    to types. `numbers` are the first ids in an empty database, for databases whose rows
-    are combined.
+    with which steps begin; with `one_step` each file is one step. `memory` is the limit
+    in bytes, by default half of DuckDB's own limit; the rest spills next to the
+    database. `progress` receives lines of progress. `mapping` maps columns of tables of
+    operations to fields, and operations to types. `numbers` are the first ids in an
+    empty database, for databases whose rows are combined.
 
-    Raises `IngestError` if a file is not a whole trace, `step_mark` matches no range or
+    Raises `IngestError` if a file is not a whole trace, a trace would have no step or
     `memory` is not enough, `PairError` if `pair` is not met; the database is then
     unchanged.
 
@@ -99,9 +100,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     above it are then incomplete.
     """
     with TemporaryDirectory(prefix="tracedb-") as scratch:
-        mark = steps.chosen(step_mark, step_from)
-        if mark is not None:
-            steps.refuse_no_expression(mark)
+        mark = steps.chosen(step_mark, step_from, one_step=one_step)
         run = runs.run_name(run)
         sources = [
             replace(source, mapping=mapping or source.mapping)
@@ -244,7 +243,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
         marked = steps.mark(connection, [*new, *known], job.step_mark)
         if marked:
             traces = counted(len(marked), "trace")
-            job.progress(f"steps marked by '{job.step_mark}': {traces}")
+            job.progress(f"{job.step_mark}: {traces}")
         concerned = _runs_of(connection, [*new, *changed, *marked])
         if "staging" in layers:
             # A mark may make a range of what was an op.
@@ -368,7 +367,8 @@ def _load(
     find = runs.named if job.run else runs.create
     run_id = find(connection, job.run or name, first.run_id)
     connection.execute(
-        "INSERT INTO raw.trace VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)",
+        "INSERT INTO raw.trace (trace_id, run_id, path, format, sha256, header, "
+        "event_count) VALUES (?, ?, ?, ?, ?, ?, ?)",
         [
             trace_id,
             run_id,

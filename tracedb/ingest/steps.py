@@ -1,8 +1,8 @@
-"""Steps that user ranges mark, in traces without the profiler's step marks.
+"""Steps in traces without the profiler's step marks, by the user's choice.
 
 Serving and benchmarks mark iterations with their own ranges, such as `step[DECODE
 bs=32]`; or each step begins with a short range such as
-`Optimizer.zero_grad#SGD.zero_grad`.
+`Optimizer.zero_grad#SGD.zero_grad`. What no range divides can be one step.
 """
 
 from __future__ import annotations
@@ -35,27 +35,45 @@ GROUP BY mark ORDER BY sum(total_ns) DESC, mark LIMIT 3
 
 @dataclass(frozen=True)
 class Mark:
-    """User ranges that mark steps; a regular expression matches their whole names."""
+    """What is a step: user ranges, or the whole trace."""
 
-    pattern: str
+    pattern: str | None
+    """A regular expression for whole names of ranges; None for the whole trace."""
     is_begin: bool = False
     """Whether a step lasts from the begin of one range to that of the next."""
 
     def __str__(self) -> str:
-        """Return the expression, as the user gave it."""
-        return self.pattern
-
-
-def chosen(step_mark: str | None, step_from: str | None) -> Mark | None:
-    """The user's mark, if any; raises `IngestError` if both kinds are given."""
-    if step_mark is not None and step_from is not None:
-        raise IngestError(
-            "ranges mark steps (`--step-mark`) or start them (`--step-from`); use only "
-            "one of the two"
+        """Return the choice in words."""
+        return (
+            "each trace is one step"
+            if self.pattern is None
+            else f"steps marked by '{self.pattern}'"
         )
-    if step_from is not None:
-        return Mark(decoded_name(step_from), is_begin=True)
-    return None if step_mark is None else Mark(decoded_name(step_mark))
+
+
+def chosen(
+    step_mark: str | None, step_from: str | None, *, one_step: bool
+) -> Mark | None:
+    """The user's mark, if any.
+
+    Raises `IngestError` for more than one, and for an expression that is wrong or too
+    costly.
+    """
+    if (step_mark is not None) + (step_from is not None) + one_step > 1:
+        raise IngestError(
+            "ranges mark steps (`--step-mark`) or start them (`--step-from`), or a "
+            "whole trace is a step (`--one-step`); use only one of these"
+        )
+    if one_step:
+        return Mark(None)
+    pattern = step_mark if step_from is None else step_from
+    if pattern is None:
+        return None
+    pattern = decoded_name(pattern)
+    wrong = wrong_pattern(pattern)
+    if wrong:
+        raise IngestError(f"step mark '{pattern}' {wrong}")
+    return Mark(pattern, is_begin=step_from is not None)
 
 
 def mark(
@@ -66,24 +84,19 @@ def mark(
         return []
     rows = connection.execute(
         """
-        UPDATE raw.trace SET step_mark = $mark, step_from = $from
+        UPDATE raw.trace
+        SET step_mark = $mark, step_from = $from, is_one_step = $whole
         WHERE format = 'kineto' AND trace_id IN (SELECT unnest($traces))
         RETURNING trace_id
         """,
         {
             "mark": None if mark.is_begin else mark.pattern,
             "from": mark.pattern if mark.is_begin else None,
+            "whole": mark.pattern is None,
             "traces": list(trace_ids),
         },
     ).fetchall()
     return [int(row[0]) for row in rows]
-
-
-def refuse_no_expression(mark: Mark) -> None:
-    """Raise `IngestError` if a mark is not a regular expression, or too costly."""
-    wrong = wrong_pattern(mark.pattern)
-    if wrong:
-        raise IngestError(f"step mark '{mark}' {wrong}")
 
 
 def verify(
@@ -94,6 +107,10 @@ def verify(
     path = None if mark is None else scalar(connection, _WITHOUT, traces)
     if mark is None or path is None:
         return
+    if mark.pattern is None:
+        raise IngestError(
+            f"{path}: nothing on the host to be a step (no op, launch or wait)"
+        )
     found = [f"'{row[0]}'" for row in connection.execute(_MARKS, traces).fetchall()]
     there = f"; existing ranges: {', '.join(found)}" if found else ""
     lacking = (
@@ -101,4 +118,6 @@ def verify(
         if mark.is_begin
         else ("no user range has")
     )
-    raise IngestError(f"{path}: step mark '{mark}': {lacking} such a name{there}")
+    raise IngestError(
+        f"{path}: step mark '{mark.pattern}': {lacking} such a name{there}"
+    )

@@ -40,6 +40,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     run: str | None = None,
     step_mark: str | None = None,
     step_from: str | None = None,
+    one_step: bool = False,
     memory: int | None = None,
     mapping: Mapping[str, str] | None = None,
     progress: Progress = _ignore,
@@ -49,16 +50,14 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     Returns the numbers of files that were `new`, `known`, `skipped` (in a folder, and
     not traces) or `failed`; the manifest has the reasons. The run of a file is `run`,
     by default the name of its folder. `memory` is the limit of each worker in bytes;
-    `step_mark`, `step_from` and `mapping` are as for `Database.ingest`. The lake and
-    the files may be in an object store, by URI (`s3://bucket/lake`).
+    `step_mark`, `step_from`, `one_step` and `mapping` are as for `Database.ingest`. The
+    lake and the files may be in an object store, by URI (`s3://bucket/lake`).
 
     Raises `IngestError` for a missing path, `LakeError` if the folder is neither a lake
     nor empty, `MissingPackageError` if the store's package is missing.
     """
     paths = [*paths]
-    mark = steps.chosen(step_mark, step_from)
-    if mark is not None:
-        steps.refuse_no_expression(mark)
+    steps.chosen(step_mark, step_from, one_step=one_step)
     run = runs.run_name(run)
     verify_run(run or "")
     manifest = Manifest(root)
@@ -78,6 +77,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
                 memory=memory or default_memory() // runner.workers,
                 step_mark=step_mark,
                 step_from=step_from,
+                one_step=one_step,
                 mapping=dict(mapping or {}),
             )
             tasks = _tasks(manifest, found, run, pattern)

@@ -57,13 +57,14 @@ class Task(msgspec.Struct, frozen=True):
     """The process whose trace it is, of a file with several."""
     step_mark: str | None = None
     step_from: str | None = None
+    one_step: bool = False
     mapping: dict[str, str] = {}
 
     @property
     def made_with(self) -> str:
         """What determines its rows besides the file: `fingerprint` and options."""
         mapping = sorted(self.mapping.items())
-        options = (self.step_mark, self.step_from, mapping)
+        options = (self.step_mark, self.step_from, mapping, self.one_step)
         if not any(options):
             return fingerprint()
         digest = hashlib.sha256(f"{fingerprint()} {options}".encode()).hexdigest()
@@ -140,6 +141,7 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
             memory=task.memory,
             step_mark=task.step_mark,
             step_from=task.step_from,
+            one_step=task.one_step,
             numbers=numbers_of(task.run_id, task.number),
             progress=lines.append,
         )

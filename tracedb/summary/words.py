@@ -299,6 +299,7 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "assumed_rank": _assumed_rank,
 }
 _MOST_MARKS = 3
+_AS_ONE = "--one-step takes the whole trace as one"
 _LIMITS = {
     "overlapping": ("time_share", 0.005),
     "unexplained": ("time_share", 0.01),
@@ -396,7 +397,8 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     >>> marks_in_words([dict(option="--step-mark", mark="step")])
     "--step-mark could use 'step'"
     >>> marks_in_words([dict(option=None, mark=None, range_count=0)])
-    'no user range marks them; call prof.step() after each (JAX: StepTraceAnnotation)'
+    'no user range marks them; call prof.step() after each (JAX: StepTraceAnnotation); \
+--one-step takes the whole trace as one'
 
     If no ranges are suited, it names the relation that has all of them.
 
@@ -410,12 +412,12 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
             f"its {counted(marks[0]['range_count'], 'user range')} "
             f"{'do' if marks[0]['range_count'] > 1 else 'does'} not divide it "
             "into similar steps; staging.step_mark lists them, for --step-mark or "
-            "--step-from"
+            f"--step-from; {_AS_ONE}"
         )
     if option is None:
         return (
             "no user range marks them; call prof.step() after each "
-            "(JAX: StepTraceAnnotation)"
+            f"(JAX: StepTraceAnnotation); {_AS_ONE}"
         )
     names = [f"'{row['mark']}'" for row in marks if row["option"] == option]
     return f"{option} could use {', '.join(names[:_MOST_MARKS])}"

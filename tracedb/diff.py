@@ -195,7 +195,8 @@ def _check_steps(one: Side, other: Side) -> None:
     if one.has_steps != other.has_steps:
         raise QueryError(
             f"{other if one.has_steps else one}: has no steps, and a whole trace does "
-            "not compare with steps; mark them (`tracedb ingest --step-mark`)"
+            "not compare with steps; mark them (`tracedb ingest --step-mark`), or take "
+            "each trace as one step (`--one-step`)"
         )
 
 

@@ -110,7 +110,7 @@ WHERE variant_id = 0 AND period.run_id = $run
 ORDER BY rank, period.trace_id, period.start_ns""",
         picture="periods",
         empty="The trace has no steps: `tracedb ingest --step-mark` defines what marks "
-        "them.",
+        "them, and `--one-step` takes the whole trace as one.",
     ),
     Section(
         "bounds",

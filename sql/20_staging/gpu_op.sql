@@ -91,13 +91,20 @@ gpu AS (
     FROM event
 ),
 
-first_launch AS (
-    SELECT *
+-- Calls within another one of their number, such as the driver's within the runtime's,
+-- launch nothing more. Numbers can recur: work belongs to the last launch before it, or to
+-- the first one.
+launch AS (
+    SELECT
+        *,
+        max(end_ns) OVER (
+            PARTITION BY trace_id, correlation ORDER BY start_ns, end_ns DESC, call_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS busy_until_ns,
+        if(busy_until_ns IS NULL, -4_611_686_018_427_387_904, start_ns) AS from_ns
     FROM staging.call
     WHERE correlation IS NOT NULL
-    QUALIFY row_number() OVER (
-        PARTITION BY trace_id, correlation ORDER BY start_ns, end_ns DESC, call_id
-    ) = 1
+    QUALIFY coalesce(start_ns > busy_until_ns, true)
 )
 
 SELECT
@@ -120,5 +127,8 @@ SELECT
     is_collective
 FROM gpu
 INNER JOIN raw.trace USING (trace_id)
-LEFT JOIN first_launch
-    ON gpu.trace_id = first_launch.trace_id AND gpu.correlation = first_launch.correlation;
+ASOF LEFT JOIN launch
+    ON
+        gpu.trace_id = launch.trace_id
+        AND gpu.correlation = launch.correlation
+        AND gpu.start_ns >= from_ns;

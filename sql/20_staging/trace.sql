@@ -14,9 +14,11 @@ CREATE VIEW staging.trace (
     format,
     -- SHA-256 of the file's decompressed text.
     sha256,
-    -- Rank in the distributed job: from the header, otherwise from the file name.
+    -- Rank in the distributed job: from the header, otherwise from the file name; not below
+    -- 0.
     rank,
-    -- Number of ranks of the distributed job, if the header states it; NULL below 1.
+    -- Number of ranks of the distributed job, if the header states it; NULL if that is not
+    -- more than the rank.
     world_size,
     -- Backend of the distributed job, if the header states it.
     backend,
@@ -43,6 +45,7 @@ header_field AS (
     SELECT
         *,
         try_cast(header ->> '$.distributedInfo.world_size' AS INTEGER)::BIGINT AS ranks,
+        try_cast(header ->> '$.distributedInfo.rank' AS BIGINT) AS given_rank,
         try_cast(header ->> '$.baseTimeNanoseconds' AS BIGINT) AS base
     FROM raw.trace
 ),
@@ -60,13 +63,13 @@ SELECT
     format,
     sha256,
     coalesce(
-        try_cast(header ->> '$.distributedInfo.rank' AS BIGINT),
+        CASE WHEN given_rank >= 0 THEN given_rank END,
         try_cast(nullif(regexp_extract(
             lower(parse_filename(path)),
             '(?:^|[^a-z])(?:rank|worker|tp|dlrm_eg)[-_]?([0-9]+)', 1
         ), '') AS BIGINT)
     ),
-    CASE WHEN ranks > 0 THEN ranks END,
+    CASE WHEN ranks > greatest(coalesce(given_rank, 0), 0) THEN ranks END,
     header ->> '$.distributedInfo.backend',
     CASE WHEN base BETWEEN 0 AND 2_305_843_009_213_693_952 THEN base ELSE 0 END,
     coalesce(header ->> '$.schemaVersion', header ->> '$.schema'),

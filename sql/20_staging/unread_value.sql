@@ -150,4 +150,20 @@ UNION ALL
 SELECT trace_id, 'world_size', 1, NULL
 FROM staging.trace
 INNER JOIN raw.trace USING (trace_id)
-WHERE world_size IS NULL AND json_exists(header, '$.distributedInfo.world_size');
+WHERE world_size IS NULL AND json_exists(header, '$.distributedInfo.world_size')
+UNION ALL
+SELECT trace_id, 'rank', 1, NULL
+FROM raw.trace
+WHERE try_cast(header ->> '$.distributedInfo.rank' AS BIGINT) < 0
+UNION ALL
+SELECT trace_id, 'correlation of a wait that another one had before', count(*), min(call_id)
+FROM (
+    SELECT *
+    FROM staging.call
+    WHERE correlation IS NOT NULL AND kind = 'wait'
+    QUALIFY start_ns > max(end_ns) OVER (
+        PARTITION BY thread_id, correlation ORDER BY start_ns, end_ns DESC, call_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
+)
+GROUP BY trace_id;

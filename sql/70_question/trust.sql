@@ -5,31 +5,34 @@
 CREATE VIEW question.trust (
     -- The run.
     run_id,
-    -- `estimated` (traces that never ran, if there are any), `assumed_rank` (traces whose
-    -- rank is assumed from the order of processes, if there are any), `repaired` (places in the
-    -- files that were repaired or dropped), `lost_work` (launches whose work is not in
-    -- the trace), `lost_launch` (work whose launch is not), `overlapping` (GPU ops that
-    -- start before the previous one on their stream ends), `inferred_wait` (synchronising
-    -- calls for which the trace does not record what they wait for; not copies),
-    -- `unexplained` (time on critical paths without a cause in the trace: none was found,
-    -- or it is before the trace), `profiler` (what recording the events of ops and calls
-    -- may have cost), `overflow` (pauses of the profiler itself, such as flushing full
-    -- buffers), `clock` (differences between the clocks of ranks, corrected as far as
-    -- collectives allow) or `absent_rank` (ranks of the job that are not in the run).
+    -- `repaired` (places in the files that were repaired or dropped), `lost_work` (launches
+    -- whose work is not in the trace), `lost_launch` (work whose launch is not),
+    -- `overlapping` (GPU ops that start before the previous one on their stream ends),
+    -- `inferred_wait` (synchronising calls for which the trace does not record what they
+    -- wait for; not copies), `unexplained` (time on critical paths without a cause in the
+    -- trace: none was found, or it is before the trace), `profiler` (what recording the
+    -- events of ops and calls may have cost), `overflow` (pauses of the profiler itself,
+    -- such as flushing full buffers), `clock` (differences between the clocks of ranks,
+    -- corrected as far as collectives allow) or `absent_rank` (ranks of the job that are
+    -- not in the run). Only if there are any: `estimated` (traces that never ran),
+    -- `early_work` (GPU ops that start before their launch does), `assumed_rank` (traces
+    -- whose rank follows from the order of processes) or `repeated_rank` (traces whose
+    -- rank another one of the run has).
     aspect,
     -- Number of such cases; for `clock`, ranks whose order could be different.
     occurrences,
     -- Total number; NULL if not applicable.
     all_count,
-    -- [ns] Their time; NULL if not applicable. For `clock`, the largest offset.
+    -- [ns] Their time; NULL if not applicable. For `clock` and `early_work`, the largest
+    -- offset.
     time_ns,
     -- [1] Its share of all such time; for `profiler` and `overflow`, of the recorded time.
     time_share
 ) AS
 WITH
 run AS (
-    SELECT run_id, count(*) AS rank_count, max(world_size) AS world_size,
-        sum(duration_ns) AS duration_ns
+    SELECT run_id, count(*) AS trace_count, count(rank) - count(DISTINCT rank) AS again_count,
+        max(world_size) AS world_size, sum(duration_ns) AS duration_ns
     FROM question.recording
     GROUP BY run_id
 ),
@@ -44,34 +47,6 @@ repaired AS (
 launch AS (
     SELECT run_id, count(*) AS all_count, count(*) FILTER (NOT has_work) AS lost
     FROM graph.expected_launch
-    GROUP BY run_id
-),
-
-ordered AS (
-    SELECT
-        run_id,
-        call_id,
-        end_ns - start_ns AS time_ns,
-        max(end_ns) OVER (
-            PARTITION BY trace_id, device, stream ORDER BY start_ns, end_ns, gpu_op_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS busy_until_ns,
-        -- The first on a stream overlaps nothing: `least` would take its own end for NULL.
-        least(end_ns, coalesce(busy_until_ns, start_ns)) - start_ns AS overlap_ns
-    FROM staging.gpu_op
-    WHERE kind <> 'other'
-),
-
-work AS (
-    SELECT
-        run_id,
-        count(*) AS all_count,
-        sum(time_ns) AS time_ns,
-        count(*) FILTER (call_id IS NULL) AS lost_count,
-        sum(time_ns) FILTER (call_id IS NULL) AS lost_ns,
-        count(*) FILTER (overlap_ns > 0) AS overlap_count,
-        sum(overlap_ns) FILTER (overlap_ns > 0) AS overlap_ns
-    FROM ordered
     GROUP BY run_id
 ),
 
@@ -136,34 +111,41 @@ found AS (
     UNION ALL
     SELECT run_id, 2, 'lost_work', lost, all_count, NULL, NULL FROM launch
     UNION ALL
-    SELECT run_id, 3, 'lost_launch', lost_count, all_count, coalesce(lost_ns, 0), time_ns
-    FROM work
+    SELECT run_id, 3, 'lost_launch', lost_count, all_count, lost_ns, time_ns
+    FROM graph.recorded_work
     UNION ALL
-    SELECT run_id, 4, 'overlapping', overlap_count, all_count, coalesce(overlap_ns, 0), time_ns
-    FROM work
+    SELECT run_id, 4, 'overlapping', overlap_count, all_count, overlap_ns, time_ns
+    FROM graph.recorded_work
     UNION ALL
-    SELECT run_id, 5, 'inferred_wait', inferred_count, all_count, coalesce(inferred_ns, 0),
+    SELECT run_id, 5, 'early_work', early_count, all_count, early_ns, NULL
+    FROM graph.recorded_work
+    UNION ALL
+    SELECT run_id, 6, 'inferred_wait', inferred_count, all_count, coalesce(inferred_ns, 0),
         time_ns
     FROM wait
     UNION ALL
-    SELECT run_id, 6, 'unexplained', unexplained_count, all_count,
+    SELECT run_id, 7, 'unexplained', unexplained_count, all_count,
         coalesce(unexplained_ns, 0), time_ns
     FROM path
     UNION ALL
-    SELECT run_id, 7, 'profiler', event_count, NULL, cost.time_ns, duration_ns
-    FROM cost INNER JOIN run USING (run_id)
+    SELECT run_id, 8, 'profiler', event_count, NULL, cost.time_ns, duration_ns
+    FROM cost
+    INNER JOIN run USING (run_id)
     UNION ALL
-    SELECT run_id, 8, 'overflow', pause_count, NULL, recorded.time_ns, duration_ns
-    FROM recorded INNER JOIN run USING (run_id)
+    SELECT run_id, 9, 'overflow', pause_count, NULL, recorded.time_ns, duration_ns
+    FROM recorded
+    INNER JOIN run USING (run_id)
     UNION ALL
-    SELECT run_id, 9, 'clock', ambiguous_count, all_count, offset_ns, NULL FROM clock
+    SELECT run_id, 10, 'clock', ambiguous_count, all_count, offset_ns, NULL FROM clock
     UNION ALL
-    SELECT run_id, 10, 'absent_rank', greatest(world_size - rank_count, 0), world_size, NULL,
-        NULL
+    SELECT run_id, 11, 'absent_rank', greatest(world_size - trace_count + again_count, 0),
+        world_size, NULL, NULL
     FROM run
     WHERE world_size IS NOT NULL
     UNION ALL
-    SELECT run_id, unnest([0, 11]), unnest(['estimated', 'assumed_rank']),
+    SELECT run_id, 13, 'repeated_rank', again_count, trace_count, NULL, NULL FROM run
+    UNION ALL
+    SELECT run_id, unnest([0, 12]), unnest(['estimated', 'assumed_rank']),
         unnest([estimated_count, assumed_count]), all_count, NULL, NULL
     FROM recorded
 )
@@ -176,5 +158,7 @@ SELECT
     time_ns::BIGINT,
     time_ns / nullif(all_ns, 0)
 FROM found
-WHERE occurrences > 0 OR aspect NOT IN ('estimated', 'assumed_rank')
+WHERE
+    occurrences > 0
+    OR aspect NOT IN ('estimated', 'early_work', 'assumed_rank', 'repeated_rank')
 ORDER BY run_id, place;

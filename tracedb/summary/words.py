@@ -183,12 +183,14 @@ WORDS = {
     "lost_work": "launches without GPU work",
     "lost_launch": "GPU ops without a launch",
     "overlapping": "overlaps on a stream",
+    "early_work": "work before its launch",
     "inferred_wait": "waits inferred",
     "profiler": "profiling overhead",
     "overflow": "profiler pauses",
     "clock": "clock differences between ranks",
     "absent_rank": "ranks not in the run",
     "assumed_rank": "assumed ranks",
+    "repeated_rank": "ranks that occur twice",
     "before": "allocated before the recording",
     "outside": "outside of ops",
     "unknown": "not known",
@@ -227,6 +229,14 @@ def _overlapping(row: Row) -> str:
     return (
         f"{_of(row)} GPU ops start before the previous one on their stream ends "
         f"({duration(row['time_ns'])})"
+    )
+
+
+def _early_work(row: Row) -> str:
+    return (
+        f"{_of(row)} GPU ops start before their launch, by up to "
+        f"{duration(row['time_ns'])}: the clocks of host and GPU differ, or a step "
+        "of the host's clock lies between"
     )
 
 
@@ -269,6 +279,13 @@ def _absent_rank(row: Row) -> str:
     return f"{_of(row)} ranks are not in the run, so what they do is unknown"
 
 
+def _repeated_rank(row: Row) -> str:
+    return (
+        f"{_of(row)} traces have a rank that another trace of the run has; ingest "
+        "recordings of different times as runs of their own"
+    )
+
+
 def _assumed_rank(row: Row) -> str:
     return (
         f"{_of(row)} ranks are assumed: their file has the processes but not their "
@@ -290,6 +307,7 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "lost_work": _lost_work,
     "lost_launch": _lost_launch,
     "overlapping": _overlapping,
+    "early_work": _early_work,
     "inferred_wait": _inferred_wait,
     "unexplained": _unexplained,
     "profiler": _profiler,
@@ -297,11 +315,13 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "clock": _clock,
     "absent_rank": _absent_rank,
     "assumed_rank": _assumed_rank,
+    "repeated_rank": _repeated_rank,
 }
 _MOST_MARKS = 3
 _AS_ONE = "--one-step takes the whole trace as one"
 _LIMITS = {
     "overlapping": ("time_share", 0.005),
+    "early_work": ("time_ns", 10_000),
     "unexplained": ("time_share", 0.01),
     "profiler": ("time_share", 0.05),
     "clock": ("time_ns", 10_000),
@@ -357,6 +377,7 @@ _NO_DOUBT = {
     "lost_work": "every launch has its GPU work",
     "lost_launch": "all GPU work has its launch",
     "overlapping": "almost no overlaps on a stream",
+    "early_work": "almost no work before its launch",
     "inferred_wait": "waits recorded",
     "unexplained": "causes known",
     "profiler": "low profiling overhead",

@@ -1,0 +1,185 @@
+"""Files that contradict themselves: numbers that recur, other clocks, ranks twice."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import rows
+
+import tracedb
+from tracedb.summary.words import doubts as doubts_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+Event = dict[str, Any]
+
+STEPS, OPS = 3, 4
+
+
+def program() -> Iterator[Event]:
+    """Steps of ops that each launch a kernel, and wait for it in the end."""
+    for step in range(STEPS):
+        begin = 10_000 * step
+        yield event("user_annotation", f"ProfilerStep#{step}", begin, 9000)
+        for op in range(OPS):
+            at, number = begin + 100 + 2000 * op, step * OPS + op + 1
+            yield event("cpu_op", f"aten::op{op}", at, 1500)
+            for call in ("cudaLaunchKernel", "cuLaunchKernel"):
+                inner = call == "cuLaunchKernel"
+                length = 40 if inner else 60
+                yield event("cuda_runtime", call, at + 100 + 10 * inner, length, number)
+            kernel = event("kernel", f"k{step}.{op}", at + 200, 1600, number)
+            kernel |= {"pid": 0, "tid": 7}
+            kernel["args"] |= {"stream": 7, "device": 0}
+            yield kernel
+        yield event(
+            "cuda_runtime", "cudaDeviceSynchronize", begin + 8100, 100, 900 + step
+        )
+
+
+def event(cat: str, name: str, ts: int, dur: int, number: int | None = None) -> Event:
+    """A complete event of the only thread."""
+    args = {} if number is None else {"args": {"correlation": number}}
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": ts} | {
+        "dur": dur,
+        **args,
+    }
+
+
+def recurring(event: Event) -> Event:
+    """Each step counts from 1 again."""
+    number = event.get("args", {}).get("correlation", 900)
+    if number >= 900:
+        return event
+    return event | {"args": event["args"] | {"correlation": (number - 1) % OPS + 1}}
+
+
+def waits_too(event: Event) -> Event:
+    """The waits of all steps have one number."""
+    if "Synchronize" not in event["name"]:
+        return event
+    return event | {"args": {"correlation": 900}}
+
+
+def early(event: Event) -> Event:
+    """The GPU's clock is half a second late."""
+    is_kernel = event["cat"] == "kernel"
+    return event | {"ts": event["ts"] - 500_000 * is_kernel}
+
+
+def same(event: Event) -> Event:
+    """Nothing is changed."""
+    return event
+
+
+def write(path: Path, change: Callable[[Event], Event], **header: object) -> Path:
+    """A trace of the program, with each event changed."""
+    events = [change(event) for event in program()]
+    path.write_text(json.dumps({"traceEvents": events, **header}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def contradictory(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tracedb.Database]:
+    """A database of all files, each a run of its own but for two of rank 0."""
+    folder = tmp_path_factory.mktemp("contradictory")
+    info = {"backend": "nccl", "world_size": 2}
+    with tracedb.open(allow_files=True) as database:
+        for change in (same, recurring, waits_too, early):
+            database.ingest([write(folder / change.__name__, change)])
+        for rank in (-1, 5):
+            path = folder / f"{rank}"
+            database.ingest([write(path, same, distributedInfo=info | {"rank": rank})])
+        zero = info | {"rank": 0}
+        twice = [
+            write(folder / f"{n}", same, distributedInfo=zero, n=n) for n in range(2)
+        ]
+        database.ingest(twice, run="twice")
+        yield database
+
+
+def of_file(name: str) -> str:
+    """A condition on the trace of a file."""
+    return f"parse_filename(path) = '{name}'"
+
+
+@pytest.mark.parametrize("name", ["same", "recurring", "waits_too"])
+def test_work_belongs_to_the_last_launch_of_its_number(
+    contradictory: tracedb.Database, name: str
+) -> None:
+    """Not to the first one, of another step; nor to the driver's call within it."""
+    found = rows(
+        contradictory,
+        "SELECT gpu_op.name, call.name, gpu_op.start_ns - call.start_ns, op.name "
+        "FROM staging.gpu_op AS gpu_op INNER JOIN staging.trace USING (trace_id) "
+        "LEFT JOIN staging.call AS call USING (call_id) "
+        "LEFT JOIN staging.op AS op ON gpu_op.op_id = op.op_id "
+        f"WHERE {of_file(name)} ORDER BY gpu_op.start_ns",
+    )
+    assert found == [
+        (f"k{step}.{op}", "cudaLaunchKernel", 100_000, f"aten::op{op}")
+        for step in range(STEPS)
+        for op in range(OPS)
+    ]
+
+
+def issues(database: tracedb.Database, name: str) -> list[tuple[str, int]]:
+    """What ingest counted in a file."""
+    return rows(
+        database,
+        "SELECT kind, occurrences FROM staging.ingest_issue "
+        f"INNER JOIN staging.trace USING (trace_id) WHERE {of_file(name)}",
+    )
+
+
+def test_what_is_not_used_is_counted(contradictory: tracedb.Database) -> None:
+    """Waits of one number, and ranks that cannot be."""
+    kind = "read as none: correlation of a wait that another one had before"
+    assert issues(contradictory, "recurring") == []
+    assert issues(contradictory, "waits_too") == [(kind, STEPS - 1)]
+    assert issues(contradictory, "-1") == [("read as none: rank", 1)]
+    assert issues(contradictory, "5") == [("read as none: world_size", 1)]
+    assert rows(
+        contradictory,
+        "SELECT rank, world_size FROM staging.trace "
+        f"WHERE {of_file('-1')} OR {of_file('5')} ORDER BY trace_id",
+    ) == [(None, 2), (5, None)]
+
+
+def doubts(database: tracedb.Database, name: str, aspect: str) -> list[tuple[Any, ...]]:
+    """An aspect of how far a file's run can be trusted."""
+    return rows(
+        database,
+        "SELECT occurrences, all_count, time_ns FROM question.trust WHERE run_id IN "
+        f"(SELECT run_id FROM staging.trace WHERE {of_file(name)}) "
+        f"AND aspect = '{aspect}'",
+    )
+
+
+def test_work_before_its_launch_is_doubted(contradictory: tracedb.Database) -> None:
+    """By how much, and in how many cases."""
+    all_work = STEPS * OPS
+    assert doubts(contradictory, "same", "early_work") == []
+    found = doubts(contradictory, "early", "early_work")
+    assert found == [(all_work, all_work, 499_900_000)]
+    row = {"aspect": "early_work", "occurrences": all_work, "all_count": all_work}
+    ((mark, said),) = doubts_in_words([row | {"time_ns": 499_900_000}])
+    assert mark == "!"
+    assert said.startswith(
+        "12 of 12 GPU ops start before their launch, by up to 500 ms"
+    )
+
+
+def test_a_rank_that_occurs_twice_is_no_other_rank(
+    contradictory: tracedb.Database,
+) -> None:
+    """Two traces of rank 0 are not the two ranks of the job."""
+    assert doubts(contradictory, "0", "repeated_rank") == [(1, 2, None)]
+    assert doubts(contradictory, "0", "absent_rank") == [(1, 2, None)]
+    assert doubts(contradictory, "same", "repeated_rank") == []

@@ -8,8 +8,10 @@ CREATE VIEW staging.device (
     trace_id,
     -- Device.
     device,
-    -- Name, if the trace has it.
+    -- Name, if the trace has it, or its properties identify the model.
     name,
+    -- Whether the model follows from the properties (`staging.gpu_signature`).
+    is_assumed,
     -- GPU ops that ran on it.
     gpu_op_count,
     -- [ns] Time in which at least one of them was running.
@@ -23,7 +25,14 @@ described AS (
         run_id,
         trace_id,
         coalesce(try_cast(properties ->> '$.id' AS BIGINT), ordinal - 1) AS device,
-        nullif(properties ->> '$.name', '') AS name
+        nullif(properties ->> '$.name', '') AS given_name,
+        -- AMD's driver names what it does not know.
+        given_name IS NULL OR given_name = 'AMD Radeon Graphics' AS is_nameless,
+        concat(properties ->> '$.computeMajor', '.', properties ->> '$.computeMinor')
+        AS capability,
+        try_cast(properties ->> '$.numSms' AS BIGINT) AS sm_count,
+        try_cast(properties ->> '$.warpSize' AS BIGINT) AS warp_size,
+        try_cast(properties ->> '$.totalGlobalMem' AS BIGINT) AS memory_bytes
     FROM (
         SELECT
             run_id,
@@ -32,6 +41,23 @@ described AS (
             generate_subscripts(header -> '$.deviceProperties[*]', 1) AS ordinal
         FROM raw.trace
     )
+),
+
+recognised AS (
+    SELECT
+        run_id,
+        trace_id,
+        device,
+        coalesce(model, given_name) AS name,
+        model IS NOT NULL AS is_assumed
+    FROM described
+    LEFT JOIN staging.gpu_signature AS signature
+        ON
+            is_nameless
+            AND described.capability = signature.capability
+            AND described.sm_count = signature.sm_count
+            AND described.warp_size = signature.warp_size
+            AND memory_bytes BETWEEN least_memory_bytes AND most_memory_bytes
 ),
 
 covered AS (
@@ -61,9 +87,10 @@ SELECT
     run_id,
     trace_id,
     device,
-    described.name,
+    recognised.name,
+    coalesce(is_assumed, false),
     coalesce(gpu_op_count, 0),
     coalesce(busy_ns, 0)::BIGINT,
     coalesce(kernel_busy_ns, 0)::BIGINT
-FROM described
+FROM recognised
 FULL JOIN busy USING (run_id, trace_id, device);

@@ -16,8 +16,9 @@ CREATE VIEW question.trust (
     -- corrected as far as collectives allow) or `absent_rank` (ranks of the job that are
     -- not in the run). Only if there are any: `estimated` (traces that never ran),
     -- `early_work` (GPU ops that start before their launch does), `assumed_rank` (traces
-    -- whose rank follows from the order of processes) or `repeated_rank` (traces whose
-    -- rank another one of the run has).
+    -- whose rank follows from the order of processes), `repeated_rank` (traces whose rank
+    -- another one of the run has) or `assumed_gpu` (GPUs whose model follows from their
+    -- properties).
     aspect,
     -- Number of such cases; for `clock`, ranks whose order could be different.
     occurrences,
@@ -145,6 +146,11 @@ found AS (
     UNION ALL
     SELECT run_id, 13, 'repeated_rank', again_count, trace_count, NULL, NULL FROM run
     UNION ALL
+    SELECT run_id, 14, 'assumed_gpu', count(*) FILTER (is_assumed), count(*), NULL, NULL
+    FROM staging.device
+    WHERE gpu_op_count > 0
+    GROUP BY run_id
+    UNION ALL
     SELECT run_id, unnest([0, 12]), unnest(['estimated', 'assumed_rank']),
         unnest([estimated_count, assumed_count]), all_count, NULL, NULL
     FROM recorded
@@ -160,5 +166,7 @@ SELECT
 FROM found
 WHERE
     occurrences > 0
-    OR aspect NOT IN ('estimated', 'early_work', 'assumed_rank', 'repeated_rank')
+    OR aspect NOT IN (
+        'estimated', 'early_work', 'assumed_rank', 'repeated_rank', 'assumed_gpu'
+    )
 ORDER BY run_id, place;

@@ -191,6 +191,7 @@ WORDS = {
     "absent_rank": "ranks not in the run",
     "assumed_rank": "assumed ranks",
     "repeated_rank": "ranks that occur twice",
+    "assumed_gpu": "GPUs without a name",
     "before": "allocated before the recording",
     "outside": "outside of ops",
     "unknown": "not known",
@@ -286,6 +287,13 @@ def _repeated_rank(row: Row) -> str:
     )
 
 
+def _assumed_gpu(row: Row) -> str:
+    return (
+        f"{_of(row)} GPUs are not named in the trace; their model follows from the "
+        "number of their processors and their memory"
+    )
+
+
 def _assumed_rank(row: Row) -> str:
     return (
         f"{_of(row)} ranks are assumed: their file has the processes but not their "
@@ -316,6 +324,7 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "absent_rank": _absent_rank,
     "assumed_rank": _assumed_rank,
     "repeated_rank": _repeated_rank,
+    "assumed_gpu": _assumed_gpu,
 }
 _MOST_MARKS = 3
 _AS_ONE = "--one-step takes the whole trace as one"

@@ -6,8 +6,10 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import SAMPLES, DatabaseOf, Ingested, rows
@@ -52,10 +54,51 @@ def test_plots_have_the_rows_of_their_section(
             database.plot(name)
         return
     drawn = database.plot(name).to_dict()
-    (data,) = drawn["datasets"].values()
+    columns = {key for data in drawn["datasets"].values() for key in data[0]}
     fields = set(re.findall(r"'field': '(\w+)'", str(drawn)))
     assert fields
-    assert fields <= set(data[0])
+    assert fields <= columns
+
+
+def drawn_rows(database: tracedb.Database, name: str) -> list[dict[str, Any]]:
+    """The rows that a chart draws."""
+    (data,) = database.plot(name).to_dict()["datasets"].values()
+    return list(data)
+
+
+@needs_altair
+def test_bars_of_the_critical_path_are_as_long_as_it(database_of: DatabaseOf) -> None:
+    """What bounds a step adds up to its period, the mean of ranks; names have all."""
+    database = database_of(GPU)
+    bars: Counter[int] = Counter()
+    for row in drawn_rows(database, "bounds"):
+        bars[row["step"]] += row["time_ms"]
+    periods = rows(
+        database,
+        "SELECT step, avg(end_ns - start_ns) / 1e6 FROM graph.step_period "
+        "GROUP BY step",
+    )
+    assert bars == {step: pytest.approx(time) for step, time in periods}
+    named = rows(
+        database,
+        "SELECT coalesce(name, ''), sum(time_ns) / 1e6 FROM question.path_interval "
+        "WHERE method = 'measured' AND critical_path.bounds_period(scope, trace_id) "
+        "GROUP BY ALL",
+    )
+    lengths = {row["name"]: row["time_ms"] for row in drawn_rows(database, "path")}
+    lasting = {name: time for name, time in named if name in lengths}
+    assert len(lasting) > 5
+    assert {name: lengths[name] for name in lasting} == pytest.approx(lasting)
+    assert None not in lengths
+    assert "host between ops" in lengths
+
+
+@needs_altair
+def test_labels_tell_rows_apart_and_no_more(database_of: DatabaseOf) -> None:
+    """A rank needs no number of its trace; kinds are in words."""
+    idle = drawn_rows(database_of(GPU), "idle")
+    assert {row["of"] for row in idle} == {"rank 0, device 0", "rank 1, device 1"}
+    assert "host between ops" in {row["kind"] for row in idle}
 
 
 @needs_altair

@@ -14,6 +14,7 @@ from tracedb.errors import QueryError
 from tracedb.extras import import_extra
 from tracedb.report import find_run
 from tracedb.report.sections import SECTIONS
+from tracedb.summary.words import kind_words
 from tracedb.words import shortened
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ _MOST_NAMES = 20
 _NAME = 60
 _WIDTH = 640
 _LABELS = ("rank", "trace_id", "device", "role", "thread_id")
-"""Columns that label a row."""
+"""Columns that label a row, where they differ."""
+_KINDS = ("kind", "type")
+"""Columns with kinds of time, which are shown in words."""
 _MARKUP = re.compile(r"<(?=[/!])")
 _JOINER = "\N{WORD JOINER}"
 """An invisible character that breaks up HTML tags."""
@@ -46,7 +49,7 @@ def plot(connection: duckdb.DuckDBPyConnection, name: str, run: int | None) -> A
     altair = import_extra("altair", "notebook", "a plot")
     chosen = find_run(connection, run)
     query = section.query.replace("$run", str(chosen.run_id))
-    frame = connection.sql(query).limit(MOST_ROWS).pl()
+    frame = connection.sql(query).pl()
     if frame.is_empty():
         raise QueryError(f"nothing to draw: {section.empty}")
     title = {"text": section.title, "subtitle": _text(chosen.name)}
@@ -54,18 +57,23 @@ def plot(connection: duckdb.DuckDBPyConnection, name: str, run: int | None) -> A
 
 
 def _drawable(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows with times in ms, safe names, and a label in the column `of`."""
+    """Rows with times in ms, safe names, kinds in words, and a label: `of`."""
     import polars as pl
 
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
     times = [name for name in frame.columns if name.endswith("_ns")]
+    kinds = [name for name in _KINDS if name in frame.columns]
     labels = [
-        pl.format(f"{name} {{}}", pl.col(name))
-        for name in _LABELS
-        if name in frame.columns
+        pl.format(f"{name.removesuffix('_id')} {{}}", pl.col(name))
+        for name in _labels(frame)
     ]
     return frame.with_columns(
-        *(pl.col(name).map_elements(_text, pl.String) for name in texts),
+        *(pl.col(name).map_elements(kind_words, pl.String) for name in kinds),
+        *(
+            pl.col(name).map_elements(_text, pl.String)
+            for name in texts
+            if name not in kinds
+        ),
         *(
             (pl.col(name).cast(pl.Float64) / 1e6).alias(f"{name[:-3]}_ms")
             for name in times
@@ -76,6 +84,17 @@ def _drawable(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _labels(frame: pl.DataFrame) -> list[str]:
+    """The columns that tell rows apart; of traces with ranks, the rank is enough."""
+    found = [name for name in _LABELS if name in frame.columns]
+    if "rank" in found and "trace_id" in found:
+        ranks = frame.select("rank", "trace_id").unique()
+        is_told = ranks["rank"].null_count() == 0 and ranks["rank"].is_unique().all()
+        found.remove("trace_id" if is_told else "rank")
+    told = [name for name in found if frame[name].n_unique() > 1]
+    return told or [name for name in ("role", "device") if name in found] or found[:1]
+
+
 def _text(name: str) -> str:
     plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
     return _MARKUP.sub(f"<{_JOINER}", shortened(plain, _NAME))
@@ -84,10 +103,10 @@ def _text(name: str) -> str:
 def _periods(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
     """The period of each step, one line per rank."""
     return (
-        alt.Chart(frame)
+        alt.Chart(frame.head(MOST_ROWS))
         .mark_line(point=True)
         .encode(
-            x=alt.X("step:Q", axis=alt.Axis(format="d", tickMinStep=1)),
+            x=alt.X("step:Q", scale=alt.Scale(nice=False), axis=_whole(alt, frame)),
             y=alt.Y("period_ms:Q", title="period [ms]"),
             color=alt.Color("of:N", title=None),
             tooltip=["of", "step", "period_ms", "host_ms"],
@@ -95,31 +114,57 @@ def _periods(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
     )
 
 
+def _whole(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
+    """An axis of steps with whole numbers only, each once."""
+    steps = frame["step"].unique().sort().to_list()
+    if len(steps) > _MOST_NAMES:
+        return alt.Axis(format="d", tickMinStep=1)
+    return alt.Axis(format="d", values=steps)
+
+
+def _color(alt: Any, name: str) -> Any:  # noqa: ANN401 (of Altair)
+    """A color for each of up to twenty kinds."""
+    return alt.Color(f"{name}:N", title=None, scale=alt.Scale(scheme="tableau20"))
+
+
 def _bounds(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
-    """The critical path of each step by kind."""
+    """The critical path of each step by kind: the mean of its ranks."""
+    import polars as pl
+
+    # A kind that a rank does not have takes none of its time.
+    ranks = frame.group_by("step").agg(pl.col("trace_id").n_unique().alias("ranks"))
+    means = (
+        frame.group_by("step", "kind")
+        .agg(pl.col("time_ms").sum())
+        .join(ranks, on="step", nulls_equal=True)
+        .with_columns(pl.col("time_ms") / pl.col("ranks"))
+        .sort("step", "kind")
+    )
     return (
-        alt.Chart(frame)
+        alt.Chart(means.head(MOST_ROWS))
         .mark_bar()
         .encode(
-            x=alt.X("step:O"),
-            y=alt.Y("mean(time_ms):Q", title="critical path [ms], mean of ranks"),
-            color=alt.Color("kind:N", title=None),
-            tooltip=["step", "kind", "mean(time_ms):Q"],
+            x=alt.X("step:O", axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("sum(time_ms):Q", title="critical path [ms], mean of ranks"),
+            color=_color(alt, "kind"),
+            tooltip=["step", "kind", "time_ms"],
         )
     )
 
 
 def _shares(kind: str, time: str) -> Callable[[Any, Any], Any]:
     """The time of each device or thread by kind, one bar each."""
+    import polars as pl
 
     def draw(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
+        totals = frame.group_by("of", kind).agg(pl.col(time).sum()).sort("of", kind)
         return (
-            alt.Chart(frame)
+            alt.Chart(totals.head(MOST_ROWS))
             .mark_bar()
             .encode(
                 x=alt.X(f"sum({time}):Q", stack="normalize", title="share of time"),
-                y=alt.Y("of:N", title=None),
-                color=alt.Color(f"{kind}:N", title=None),
+                y=alt.Y("of:N", title=None, axis=alt.Axis(labelLimit=400)),
+                color=_color(alt, kind),
                 tooltip=["of", kind, f"sum({time}):Q"],
             )
         )
@@ -128,11 +173,19 @@ def _shares(kind: str, time: str) -> Callable[[Any, Any], Any]:
 
 
 def _largest(name: str, time: str) -> Callable[[Any, Any], Any]:
-    """The names with the most time, one bar each."""
+    """The names with the most time, one bar each; time without a name by its kind."""
+    import polars as pl
 
     def draw(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
+        given = [pl.col(column) for column in (name, "kind") if column in frame.columns]
+        totals = (
+            frame.with_columns(pl.coalesce(*given, pl.lit("unknown")).alias(name))
+            .group_by(name)
+            .agg(pl.col(time).sum())
+            .sort(time, name, descending=[True, False])
+        )
         return (
-            alt.Chart(frame.head(_MOST_NAMES))
+            alt.Chart(totals.head(_MOST_NAMES))
             .mark_bar()
             .encode(
                 x=alt.X(f"sum({time}):Q", title="time [ms]"),
@@ -157,7 +210,7 @@ def _roofline(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
     )
     log = alt.Scale(type="log")
     return (
-        alt.Chart(points)
+        alt.Chart(points.head(MOST_ROWS))
         .mark_point(filled=True)
         .encode(
             x=alt.X("intensity:Q", scale=log, title="FLOP per byte"),
@@ -171,18 +224,24 @@ def _roofline(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
 
 def _predictions(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
     """Predicted over measured step times, with the diagonal."""
+    import polars as pl
+
+    frame = frame.head(MOST_ROWS)
+    both = pl.concat([frame["measured_ms"], frame["predicted_ms"]]).drop_nulls()
+    ends = pl.DataFrame({"time": [both.min(), both.max()]})
+    scale = alt.Scale(zero=False)
     points = (
         alt.Chart(frame)
         .mark_point()
         .encode(
-            x=alt.X("measured_ms:Q", title="measured [ms]"),
-            y=alt.Y("predicted_ms:Q", title="predicted [ms]"),
+            x=alt.X("measured_ms:Q", title="measured [ms]", scale=scale),
+            y=alt.Y("predicted_ms:Q", title="predicted [ms]", scale=scale),
             color=alt.Color("method:N"),
             tooltip=["of", "step", "method", "measured_ms", "predicted_ms"],
         )
     )
-    same = alt.Chart(frame).mark_line(opacity=0.4, color="gray")
-    return points + same.encode(x="measured_ms:Q", y="measured_ms:Q")
+    same = alt.Chart(ends).mark_line(opacity=0.4, color="gray")
+    return points + same.encode(x="time:Q", y="time:Q")
 
 
 PLOTS: dict[str, Callable[[Any, Any], Any]] = {

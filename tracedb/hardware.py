@@ -77,6 +77,7 @@ _FIGURES = {
     "network_bytes_per_second": _bandwidth(),
     "network_latency_ns": _Figure("ns", 1, 1e9, is_whole=True),
     "devices_per_node": _Figure("1", 1, 1e6, is_whole=True),
+    "linked_devices": _Figure("1", 1, 1e6, is_whole=True),
     "floor_ns": _Figure("ns", 1, 1e9, is_whole=True),
     "reached_fp32_flops_per_second": _flops(),
     "reached_half_flops_per_second": _flops(),

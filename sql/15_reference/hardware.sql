@@ -37,7 +37,7 @@ CREATE TABLE reference.hardware (
     pcie_bytes_per_second DOUBLE,
     -- [B/s] Between pageable host memory and the device.
     pageable_bytes_per_second DOUBLE,
-    -- [B/s] To all devices of the node together.
+    -- [B/s] To all devices together that it is linked with.
     nvlink_bytes_per_second DOUBLE,
     -- [B/s] What its messages to other nodes reach, when all of its node send.
     network_bytes_per_second DOUBLE,
@@ -45,6 +45,8 @@ CREATE TABLE reference.hardware (
     network_latency_ns BIGINT,
     -- Devices of a node.
     devices_per_node BIGINT,
+    -- Of them, those that a bridge joins; NULL if the link joins all.
+    linked_devices BIGINT,
     -- [ns] Duration of a kernel with next to nothing to do.
     floor_ns BIGINT,
     -- [FLOP/s] Best measured rate of fp32 GEMMs.

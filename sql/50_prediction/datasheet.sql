@@ -31,7 +31,7 @@ CREATE VIEW prediction.datasheet (
     clock,
     -- GB/s between pinned host memory and the GPU.
     pcie,
-    -- GB/s to all GPUs of the node together; PCIe if there is no link.
+    -- GB/s to all GPUs together that it is linked with; PCIe if there is no link.
     nvlink,
     -- Gb/s of its part of the ports of its node.
     network,

@@ -52,7 +52,7 @@ CREATE VIEW prediction.hardware (
     pcie_bytes_per_second,
     -- [B/s] Between pageable host memory and the GPU: limited by copies on the host.
     pageable_bytes_per_second,
-    -- [B/s] To all GPUs of the node together; PCIe if there is no link.
+    -- [B/s] To all GPUs together that it is linked with; PCIe if there is no link.
     nvlink_bytes_per_second,
     -- [B/s] Rate of its messages to other nodes while all GPUs of its node send.
     network_bytes_per_second,
@@ -60,6 +60,8 @@ CREATE VIEW prediction.hardware (
     network_latency_ns,
     -- GPUs per node.
     devices_per_node,
+    -- GPUs that a bridge joins; collectives of more go over PCIe. NULL if there is no bridge.
+    linked_devices,
     -- [ns] Duration of a kernel with next to nothing to do.
     floor_ns,
     -- [FLOP/s] Best measured rate of fp32 GEMMs; NULL if not measured.
@@ -74,7 +76,7 @@ CREATE VIEW prediction.hardware (
 -- MI300X's 1307 TFLOP/s at most, 0.54; NVIDIA's GPUs reach 0.80 in long bf16 products (median
 -- of aiconfigurator's data); CDNA 4 is assumed to be as CDNA 3. Network: nine tenths of the
 -- ports. A step takes 5 us, as in NCCL's tuning of trees for short messages (`tuning.cc`,
--- NET, LL). All GPUs of an NVL72 are one node: NVLink connects them.
+-- NET, LL).
 WITH
 listed AS (
     SELECT
@@ -101,14 +103,10 @@ listed AS (
         nvlink * 1e9 AS nvlink,
         0.9 * network / 8 * 1e9 AS network,
         5000::BIGINT AS latency_ns,
-        CASE
-            WHEN hardware = 'CPU' THEN 1
-            WHEN regexp_matches(hardware, '^(GH200|MI300A)') THEN 4
-            WHEN regexp_matches(hardware, '^GB[23]00') THEN 72
-            ELSE 8
-        END::BIGINT AS devices_per_node,
+        devices_per_node, linked_devices,
         floor_ns
     FROM prediction.datasheet
+    INNER JOIN prediction.gpu_node USING (hardware)
     LEFT JOIN prediction.gpu_generation AS made USING (hardware)
 ),
 
@@ -172,6 +170,7 @@ SELECT
     coalesce(network_bytes_per_second, 0.9 * 100e9 / 8 / 4),
     coalesce(network_latency_ns, 5000),
     coalesce(devices_per_node, 8),
+    linked_devices,
     coalesce(floor_ns, 2000),
     reached_fp32_flops_per_second,
     reached_half_flops_per_second,

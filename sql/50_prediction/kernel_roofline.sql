@@ -100,7 +100,10 @@ bound AS (
                 THEN traffic_bytes
                 / (memory_share * least(pageable_bytes_per_second, pcie_bytes_per_second))
             WHEN 'nvlink' THEN greatest(
-                traffic_bytes / (memory_share * nvlink_bytes_per_second),
+                traffic_bytes / memory_share / CASE
+                    WHEN node_ranks > linked_devices THEN pcie_bytes_per_second
+                    ELSE nvlink_bytes_per_second
+                END,
                 network_bytes / network_bytes_per_second
             )
             ELSE
@@ -123,8 +126,7 @@ bound AS (
         END AS scatter_ns,
         coalesce(traffic_bytes * block_share / 12.6, 0) AS block_ns,
         1e9 * 6200 / clocks_per_second * greatest(matrices / sm_count - 1, 0) AS matrix_ns,
-        -- An hour or more is not a time of GPU work, and sums of times are limited.
-        least(
+        least( -- sums of times are limited, and an hour or more is not a time of GPU work
             fixed_ns
             + greatest(compute_ns, traffic_ns, element_ns, scatter_ns, block_ns, matrix_ns),
             3_600_000_000_000

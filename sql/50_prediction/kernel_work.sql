@@ -36,6 +36,8 @@ CREATE VIEW prediction.kernel_work (
     written_elements,
     -- Steps that wait for each other.
     steps,
+    -- For a collective, its ranks within a node; otherwise 1.
+    node_ranks,
     -- [B] For a collective, what leaves a node: a rank's part of it; otherwise 0.
     network_bytes,
     -- Its steps from node to node; otherwise 0.
@@ -151,6 +153,7 @@ SELECT
     ((read_bytes + written_bytes) * share)::BIGINT,
     (share * CASE WHEN is_vectorized THEN written_bytes / 16 ELSE written_elements END)::BIGINT,
     steps,
+    node_ranks,
     (network_bytes * share)::BIGINT,
     network_steps,
     (matrices * share)::BIGINT,
@@ -168,11 +171,9 @@ SELECT
     flops,
     read_bytes + written_bytes,
     0,
-    1.0,
-    0,
-    0.0,
-    0,
-    1,
+    1.0, 1,
+    0, 0.0,
+    0, 1,
     false, false,
     1.0,
     is_exact

@@ -25,6 +25,8 @@ CREATE TABLE prediction.op_work (
     written_elements,
     -- Steps that wait for each other: log2 of a node's ranks for collectives, otherwise 1.
     steps,
+    -- For a collective, its ranks within a node; otherwise 1.
+    node_ranks,
     -- [B] For a collective, what leaves a node: a rank's part of it; otherwise 0.
     network_bytes,
     -- Its steps from node to node; otherwise 0.
@@ -58,7 +60,7 @@ counted AS (
         sum(flops) AS flops,
         sum(read_bytes) AS read_bytes,
         sum(written_bytes) AS written_bytes,
-        max(ranks_per_node) AS node_ranks,
+        coalesce(max(ranks_per_node), 1) AS node_ranks,
         coalesce(sum(network_bytes), 0) AS network_bytes,
         coalesce(max(network_steps), 0) AS network_steps,
         coalesce(max(batch) FILTER (family = 'gemm'), 0) AS matrices,
@@ -103,7 +105,8 @@ SELECT
     read_bytes::BIGINT,
     written_bytes::BIGINT,
     coalesce(written_bytes // element_bytes, 0)::BIGINT,
-    greatest(log2(coalesce(node_ranks, 1)), 1),
+    greatest(log2(node_ranks), 1),
+    node_ranks,
     network_bytes::BIGINT,
     network_steps,
     matrices::BIGINT,

@@ -30,15 +30,20 @@ CREATE VIEW question.collective (
     bus_bytes_per_second,
     -- [B/s] Bus bandwidth of the fastest of them.
     best_bus_bytes_per_second,
-    -- [1] Bus bandwidth as a share of NVLink's in `prediction.hardware`; NULL across nodes,
-    -- or if the hardware or the number of nodes is unknown.
+    -- [1] Bus bandwidth as a share of NVLink's in `prediction.hardware`, or of PCIe's if
+    -- NVLink does not join so many GPUs; NULL across nodes, or if the hardware or the number
+    -- of nodes is unknown.
     link_share,
     -- Name of the process group, and its ranks, as far as recorded.
     process_group
 ) AS
 WITH
 linked AS (
-    SELECT trace_id, any_value(nvlink_bytes_per_second) AS nvlink_bytes_per_second
+    SELECT
+        trace_id,
+        any_value(nvlink_bytes_per_second) AS nvlink_bytes_per_second,
+        any_value(pcie_bytes_per_second) AS pcie_bytes_per_second,
+        any_value(linked_devices) AS linked_devices
     FROM prediction.kernel_device
     INNER JOIN prediction.hardware USING (hardware)
     WHERE is_known
@@ -60,7 +65,12 @@ SELECT
     sum(bus_bytes_per_second * moving_ns)
     / nullif(sum(moving_ns) FILTER (bus_bytes_per_second IS NOT NULL), 0) AS bus,
     max(bus_bytes_per_second),
-    CASE node_count WHEN 1 THEN bus / nullif(any_value(nvlink_bytes_per_second), 0) END,
+    CASE node_count
+        WHEN 1 THEN bus / nullif(any_value(CASE
+            WHEN group_size > linked_devices THEN pcie_bytes_per_second
+            ELSE nvlink_bytes_per_second
+        END), 0)
+    END,
     process_group
 FROM question.collective_kernel
 LEFT JOIN linked USING (trace_id)

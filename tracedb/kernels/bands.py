@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 LOW, HIGH = 0.1, 0.9
 _ROWS_PER_BIN = 150
 _MOST_BINS = 8
+_ROWS_PER_STEP, _LEAST_STEPS = 50, 2
+_GROWN = (1.0, 20.0)
+_FARTHEST = 1e2
+"""Log distance beyond all shapes."""
+_LEAST_END = 1e-4
+"""Of a band without width, next to the least error that counts."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +38,24 @@ class Band:
     low: Floats
     high: Floats
 
-    def around(self, predicted_ns: Floats) -> tuple[Floats, Floats]:
-        """[ns] The lower and the upper end for each prediction."""
+    def around(
+        self, predicted_ns: Floats, grown: Floats | float = 1.0
+    ) -> tuple[Floats, Floats]:
+        """[ns] The lower and the upper end for each prediction, with grown offsets."""
         logs = np.log(predicted_ns)
-        low = predicted_ns * np.exp(np.interp(logs, self.at, self.low))
-        high = predicted_ns * np.exp(np.interp(logs, self.at, self.high))
+        low = predicted_ns * np.exp(grown * np.interp(logs, self.at, self.low))
+        high = predicted_ns * np.exp(grown * np.interp(logs, self.at, self.high))
         return np.minimum(low, predicted_ns), np.maximum(high, predicted_ns)
+
+    def reached(self, predicted_ns: Floats, measured_ns: Floats) -> Floats:
+        """How far towards the end of the band each measured time is: 1 at the end."""
+        low, high = self.around(predicted_ns)
+        error = np.log(measured_ns / predicted_ns)
+        ends = np.where(
+            error < 0, np.log(low / predicted_ns), np.log(high / predicted_ns)
+        )
+        found: Floats = np.abs(error) / np.maximum(np.abs(ends), _LEAST_END)
+        return found
 
     def widened(self, factor: float, least: float) -> Band:
         """The band with offsets this many times as large, and at least so large."""
@@ -59,6 +77,56 @@ def band_of(predicted_ns: Floats, measured_ns: Floats) -> Band:
         np.array([np.mean(np.log(predicted_ns[part])) for part in parts]),
         np.array([-_upper(-errors[part]) for part in parts]),
         np.array([_upper(errors[part]) for part in parts]),
+    )
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Factors of the offsets of a band, at distances, linear between them."""
+
+    at: Floats
+    factor: Floats
+
+    def of(self, distance: Floats) -> Floats:
+        """The factor at each distance; beyond the last, in proportion to it."""
+        farther = np.maximum(distance / max(self.at[-1], _LEAST_END), 1)
+        found: Floats = np.interp(distance, self.at, self.factor) * farther
+        return np.minimum(found, _GROWN[1])
+
+    def reach(self, factor: float) -> float:
+        """The distance up to which the factor is no larger."""
+        last = float(self.at[-1] * max(factor / self.factor[-1], 1))
+        over = np.flatnonzero(self.factor > factor)
+        if not len(over):
+            return last
+        place = int(over[0])
+        if place == 0:
+            return 0.0
+        ends = self.factor[place - 1 : place + 1]
+        return float(np.interp(factor, ends, self.at[place - 1 : place + 1]))
+
+
+EVEN = Growth(np.full(1, _FARTHEST), np.ones(1))
+"""Bands that are as wide everywhere: nothing is known of distances."""
+
+
+def growth_of(distances: Sequence[Floats], reaches: Sequence[Floats]) -> Growth:
+    """The factors by which bands would have held four of five, by distance.
+
+    Bands get no narrower with distance. Few rows tell nothing of it.
+    """
+    distance, reached = (
+        np.concatenate([np.empty(0), *parts]) for parts in (distances, reaches)
+    )
+    order = np.argsort(distance, kind="stable")
+    count = min(len(order) // _ROWS_PER_STEP, _MOST_BINS)
+    if count < _LEAST_STEPS:
+        return EVEN
+    parts = np.array_split(order, count)
+    factors = [np.quantile(reached[part], HIGH - LOW) for part in parts]
+    return Growth(
+        np.array([np.median(distance[part]) for part in parts]),
+        np.maximum.accumulate(np.clip(factors, *_GROWN)),
     )
 
 

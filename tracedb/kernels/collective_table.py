@@ -10,13 +10,14 @@ several curves of one number of ranks, that of the nearest layout counts.
 Beyond its largest message a curve takes as much longer as the nearest longer one does,
 and beyond that one bandwidth stays as it was.
 
-Curves within a node say nothing of several nodes, nor the other way round: what is
-asked of the other kind has the nearest there is, and is not in range (`away`).
+Curves within a node say nothing of several nodes, nor the other way round, and those of
+cards that a bridge joins nothing of more cards, whose messages go over PCIe: what is
+asked of another kind has the nearest there is, and is not in range (`away`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,8 @@ class CollectiveTable:
     log_bytes: Floats
     """Of the bus: the message times the bus factor."""
     log_ns: Floats
+    linked: Floats = field(default_factory=lambda: np.full(1, np.inf))
+    """How many devices the link joins, in an array of one."""
 
     def predict_ns(self, rows: Rows) -> Floats:
         """[ns] The time of each row."""
@@ -85,7 +88,8 @@ class CollectiveTable:
         place = np.searchsorted(places, np.log(ranks))
         upper = int(np.clip(place, 1, max(len(alike) - 1, 1)))
         if len(alike) == 1 or places[upper] == places[upper - 1]:
-            return self._curve(int(alike[0]), _log_bus_bytes(shapes, ranks))
+            size = _log_bus_bytes(shapes, ranks)
+            return self._curve(int(alike[0]), size, rises=True)
         return self._between(ranks, per_node, alike[upper - 1 : upper + 1], shapes)
 
     def _between(
@@ -153,14 +157,16 @@ class CollectiveTable:
 
     def _apart(self, ranks: float, per_node: float) -> Floats:
         """How far the layout of each curve is from one that is asked, as a log."""
-        is_kind = (self.per_node >= self.ranks) == (per_node >= ranks)
-        apart = np.abs(np.log(self.ranks / ranks)) + np.abs(
-            np.log(np.minimum(self.per_node, self.ranks) / min(per_node, ranks))
-        )
+        in_node, asked = np.minimum(self.per_node, self.ranks), min(per_node, ranks)
+        is_kind = (in_node == self.ranks) == (asked == ranks)
+        is_kind &= (in_node > self.linked) == (asked > self.linked)
+        apart = np.abs(np.log(self.ranks / ranks)) + np.abs(np.log(in_node / asked))
         return np.where(is_kind, apart, apart + OTHER_KIND)
 
     def _alike(self, ranks: float, per_node: float) -> NDArray[np.int64]:
-        """Curves within one node, or over several, as asked; else all; by ranks.
+        """Curves within one node, or over several, and over the same link, as asked.
+
+        Else all. By ranks.
 
         One for each number of ranks: that of the nearest layout.
         """
@@ -215,13 +221,16 @@ class CollectiveTable:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by their names."""
-        return {name: getattr(self, name) for name in _ARRAYS}
+        return {name: getattr(self, name) for name in (*_ARRAYS, *_ADDED)}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> CollectiveTable:
         """A table from a file, checked."""
         try:
-            table = cls(*(arrays[name] for name in _ARRAYS))
+            table = cls(
+                *(arrays[name] for name in _ARRAYS),
+                **{name: arrays[name] for name in _ADDED if name in arrays},
+            )
         except KeyError as error:
             raise KernelModelError(f"a table lacks the array {error}") from error
         counts = np.diff(np.append(table.first, len(table.log_ns)))
@@ -242,7 +251,8 @@ class CollectiveTable:
     def _is_in_range(self) -> bool:
         logs = np.abs(np.append(self.log_bytes, self.log_ns))
         least = min(self.ranks.min(), self.per_node.min())
-        return bool(logs.max() <= _MOST_LOG and least >= 1)
+        is_linked = self.linked.shape == (1,) and self.linked[0] >= 1
+        return bool(logs.max() <= _MOST_LOG and least >= 1 and is_linked)
 
     def constants(self) -> dict[str, float]:
         """What there is to say of it in numbers."""
@@ -276,6 +286,8 @@ def _sent_share(op: str, ranks: float) -> float:
 
 
 _ARRAYS = ("ranks", "per_node", "first", "log_bytes", "log_ns")
+_ADDED = ("linked",)
+"""Files of earlier versions lack them."""
 
 
 def smooth(x: Floats, y: Floats, at: Floats) -> Floats:
@@ -372,6 +384,7 @@ def fit_table(rows: Rows) -> CollectiveTable:
         np.cumsum([0, *counts[:-1]]).astype(np.int64),
         np.concatenate([x for x, _ in knots]),
         np.concatenate([y for _, y in knots]),
+        rows.figures.get("linked_devices", np.full(1, np.inf))[:1],
     )
 
 

@@ -101,7 +101,7 @@ def _errors(predictor: Predictor, other: Group) -> Floats | None:
     """Of rows in the range of a predictor; None where they are too few."""
     chosen = np.random.default_rng(0).permutation(len(other.rows))[:_MOST_ROWS]
     rows = other.rows.take(chosen)
-    rows = rows.take(predictor.core.in_range(rows))
+    rows = rows.take(predictor.in_range(rows))
     if len(rows) < _LEAST_ROWS:
         return None
     found: Floats = np.log(rows.time_ns / predictor.predict(rows).ns)

@@ -24,13 +24,15 @@ import numpy as np
 
 from tracedb.errors import KernelModelError
 
-from .bands import Band, band_of
+from .bands import EVEN, Band, Growth, band_of, growth_of
 from .collective_table import CollectiveTable, fit_table
 from .features import features_of
 from .residual import FORESTS, LEAST_ROWS, MIXES, fit_forests, mixed
 from .roofline import Roofline, fit_roofline
 from .scores import Scores, scores_of
+from .support import NOWHERE, Support, holes, support_of
 from .usual import unaligned_factor
+from .work import LINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,8 +53,14 @@ _TRIAL_ROWS = 4_000
 _LARGEST_ROWS = 12_000
 """Rows of which the largest are held out: how far to believe what a third of them say
 came out too small, and the largest products of an H100 a tenth worse."""
+_HOLE_ROWS = 2_000
+_HOLES = 6
+"""How many gaps and corners are held out, each of so many rows."""
 _GRID = 4
 """Rows of each combination from which combinations are a distance of their own."""
+_WITHIN = DISTANCES[:2]
+_AS_STATED = 1.5
+"""Rows whose errors are up to so many times the stated ones are in range."""
 _LEAST_TRIAL = 8
 _TOLERANCE = 1e-6
 _LEARNING = 0.12
@@ -85,6 +93,8 @@ class Core:
     """Smallest and largest of each feature that says whether a row is in range."""
     known: NDArray[np.uint64]
     """Combinations that were measured, sorted; none where hardly any comes twice."""
+    support: Support = NOWHERE
+    """Where in the range shapes were measured."""
 
     def features(self, rows: Rows) -> NDArray[np.float32]:
         """The features, column by column."""
@@ -106,21 +116,16 @@ class Core:
             for name, forest in self.forests.items()
         }
 
-    def distance(self, rows: Rows, away: Floats | None = None) -> NDArray[np.str_]:
-        """How far each row lies from what was measured; `away` where it is known."""
+    def distance(self, rows: Rows, outside: Floats) -> NDArray[np.str_]:
+        """How far each row lies from what was measured, given how far outside."""
         found = np.full(len(rows), "new", dtype="<U6")
         if len(self.known):
             combination = rows.codes(rows.family.group)
             found[np.isin(combination, self.known)] = "known"
-        found[(self.away(rows) if away is None else away) > 0] = "beyond"
+        found[outside > 0] = "beyond"
         return found
 
-    def in_range(self, rows: Rows) -> NDArray[np.bool_]:
-        """Whether every size, FLOPs and bytes are between the measured ones."""
-        inside: NDArray[np.bool_] = self.away(rows) == 0
-        return inside
-
-    def away(self, rows: Rows) -> Floats:
+    def outside(self, rows: Rows) -> Floats:
         """How far beyond the range a row is, as a logarithm: 0.7 is twice as far.
 
         Of collectives, each layout has its own range of messages, and those that were
@@ -160,6 +165,7 @@ def fit_core(
         (low, high),
         {n: (float(v.min()), float(v.max())) for n, v in _ranged(rows).items()},
         codes if rows.family.group and len(codes) * _GRID <= len(rows) else codes[:0],
+        support_of(rows),
     )
     if isinstance(base, CollectiveTable) or len(rows) < LEAST_ROWS:
         return core
@@ -181,7 +187,7 @@ def _features(
 
 def fit_base(rows: Rows, like: Roofline | None = None) -> Roofline | CollectiveTable:
     """The table of a cluster's collectives, or the calibrated roofline."""
-    is_cluster = rows.family.name == "collective" and len(set(rows.work.bandwidth)) == 1
+    is_cluster = rows.family.name == "collective" and len({*rows.figures[LINK]}) == 1
     return fit_table(rows) if is_cluster else fit_roofline(rows, like)
 
 
@@ -192,6 +198,8 @@ class Trial:
     base_ns: Floats
     residuals: Mapping[str, Floats]
     away: Floats
+    nearest: Floats
+    """How far the nearest measured shape is."""
     least_ns: Floats
     datasheet_ns: Floats
     measured_ns: Floats
@@ -225,7 +233,7 @@ class Predicted:
     low_ns: Floats
     high_ns: Floats
     away: Floats
-    """How far beyond the range, as a logarithm; 0 within."""
+    """How far beyond the range, or in a gap of it, as a logarithm; 0 near data."""
 
     def take(self, chosen: NDArray[np.bool_]) -> Predicted:
         """Some of the rows."""
@@ -267,6 +275,8 @@ class Predictor:
     bands: Mapping[str, Band]
     scores: Mapping[str, Scores] = field(default_factory=dict)
     """Of held-out rows, by distance."""
+    growth: Growth = EVEN
+    """By how much bands within the range widen as the nearest shape gets farther."""
     datasheet_scores: Mapping[str, Scores] = field(default_factory=dict)
     """Of the same rows, those of the data sheet's roofline."""
 
@@ -278,13 +288,24 @@ class Predictor:
         _, most = self.core.range.get(_UNALIGNED, (0, np.inf))
         factor = np.maximum(unaligned_factor(rows) / np.exp(most), 1)
         ns = ns * factor
-        trial = replace(trial, away=np.maximum(trial.away, np.log(factor)))
-        distance = self.core.distance(rows, trial.away)
+        outside = np.maximum(trial.away, np.log(factor))
+        distance = self.core.distance(rows, outside)
+        grown = np.where(outside > 0, 1.0, self.growth.of(trial.nearest))
         low, high = np.empty(len(rows)), np.empty(len(rows))
         for name in DISTANCES:
             here = distance == name
-            low[here], high[here] = self.bands[name].around(ns[here])
-        return Predicted(ns, np.maximum(low, trial.least_ns), high, trial.away)
+            low[here], high[here] = self.bands[name].around(ns[here], grown[here])
+        away = np.maximum(outside, trial.nearest - self.growth.reach(_AS_STATED))
+        return Predicted(ns, np.maximum(low, trial.least_ns), high, away)
+
+    def in_range(self, rows: Rows) -> NDArray[np.bool_]:
+        """Whether every size, FLOPs and bytes are between the measured ones.
+
+        And the nearest measured shape is so near that the error is as stated.
+        """
+        is_near = self.core.support.nearest(rows) <= self.growth.reach(_AS_STATED)
+        inside: NDArray[np.bool_] = (self.core.outside(rows) == 0) & is_near
+        return inside
 
 
 def fit_predictor(rows: Rows, kinds: Sequence[str] = FORESTS) -> Predictor:
@@ -296,12 +317,22 @@ def fit_predictor(rows: Rows, kinds: Sequence[str] = FORESTS) -> Predictor:
     like = base if isinstance(base, Roofline) else None
     trials = _tried(rows, kinds, like)
     mix, reach = _chosen(trials)
+    kinds = [kind for kind in kinds if kind in MIXES[mix]]
     bands, scores, plain = {}, {}, {}
     for name, trial in trials.items():
         predicted_ns = trial.predicted_ns(mix, reach)
         bands[name] = band_of(predicted_ns, trial.measured_ns)
         scores[name] = scores_of(predicted_ns, trial.measured_ns)
         plain[name] = scores_of(trial.datasheet_ns, trial.measured_ns)
+    inside = [each for each in trials.items() if each[0] in _WITHIN]
+    inside += _holes(rows, kinds, like, [name for name, _ in inside])
+    growth = growth_of(
+        [trial.nearest for _, trial in inside],
+        [
+            bands[name].reached(trial.predicted_ns(mix, reach), trial.measured_ns)
+            for name, trial in inside
+        ],
+    )
     seen = min(_TRIAL_ROWS / len(rows), 1.0) * (1 - 1 / _FOLDS)
     for name in bands.keys() - {"beyond"}:
         bands[name] = bands[name].narrowed(seen**_LEARNING)
@@ -312,8 +343,8 @@ def fit_predictor(rows: Rows, kinds: Sequence[str] = FORESTS) -> Predictor:
             untried = _UNTRIED if is_farther else (1.0, 0.0)
             bands[name] = bands[nearest].widened(*untried)
         nearest = name
-    core = fit_core(rows, [kind for kind in kinds if kind in MIXES[mix]], like)
-    return Predictor(core, mix, reach, bands, scores, plain)
+    core = fit_core(rows, kinds, like)
+    return Predictor(core, mix, reach, bands, scores, growth, plain)
 
 
 def _chosen(trials: Mapping[str, Trial]) -> tuple[str, float]:
@@ -341,13 +372,31 @@ def _tried(rows: Rows, kinds: Sequence[str], like: Roofline | None) -> dict[str,
         _folds(_some(rows)), _largest(_some(rows, _LARGEST_ROWS))
     ):
         core = fit_core(fitted, kinds, like, is_trial=True)
-        distance = core.distance(test)
-        for name in np.unique(distance).tolist():
-            found.setdefault(name, []).append(_trial(core, test.take(distance == name)))
+        for name, trial in _by_distance(core, test):
+            found.setdefault(name, []).append(trial)
     trials = {name: _joined(parts) for name, parts in found.items()}
     return {n: t for n, t in trials.items() if len(t) >= _LEAST_TRIAL} or {
         "new": _joined([trial for parts in found.values() for trial in parts])
     }
+
+
+def _holes(
+    rows: Rows, kinds: Sequence[str], like: Roofline | None, distances: Sequence[str]
+) -> Iterator[tuple[str, Trial]]:
+    """Trials of rows that make a gap in the range when they are held out."""
+    some = _some(rows, _HOLE_ROWS)
+    for is_held in holes(some, _HOLES):
+        if LEAST_ROWS <= is_held.sum() <= len(some) - LEAST_ROWS:
+            core = fit_core(some.take(~is_held), kinds, like, is_trial=True)
+            parts = _by_distance(core, some.take(is_held))
+            yield from (each for each in parts if each[0] in distances)
+
+
+def _by_distance(core: Core, test: Rows) -> Iterator[tuple[str, Trial]]:
+    """Trials of the held-out rows of each distance."""
+    distance = core.distance(test, core.outside(test))
+    for name in np.unique(distance).tolist():
+        yield name, _trial(core, test.take(distance == name))
 
 
 def _folds(rows: Rows) -> Iterator[tuple[Rows, Rows]]:
@@ -379,7 +428,8 @@ def _trial(core: Core, rows: Rows) -> Trial:
     return Trial(
         core.base.predict_ns(rows),
         core.residuals(rows),
-        core.away(rows),
+        core.outside(rows),
+        core.support.nearest(rows),
         rows.least_ns,
         rows.work.datasheet_ns,
         rows.time_ns,
@@ -396,6 +446,7 @@ def _joined(trials: list[Trial]) -> Trial:
         joined("base_ns"),
         {n: np.concatenate([t.residuals[n] for t in trials]) for n in names},
         joined("away"),
+        joined("nearest"),
         joined("least_ns"),
         joined("datasheet_ns"),
         joined("measured_ns"),

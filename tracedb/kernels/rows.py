@@ -32,7 +32,7 @@ class Rows:
     shapes: Shapes
     work: Work
     figures: Mapping[str, Floats]
-    """Figures of the hardware of each row, by their column."""
+    """Figures that the hardware of all rows has, by their column."""
     time_ns: Floats
     is_listed: bool
     """Whether `prediction.hardware` lists the hardware of all rows."""
@@ -115,6 +115,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
         figures={
             n: np.concatenate([part.figures[n] for part in parts])
             for n in first.figures
+            if all(n in part.figures for part in parts)
         },
         time_ns=np.concatenate([part.time_ns for part in parts]),
         is_listed=all(part.is_listed for part in parts),

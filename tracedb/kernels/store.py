@@ -14,7 +14,7 @@ import numpy as np
 from tracedb.errors import KernelModelError
 from tracedb.outputs import written
 
-from .bands import Band
+from .bands import EVEN, Band, Growth
 from .collective_table import CollectiveTable
 from .families import FAMILIES
 from .model import Key, Model
@@ -22,6 +22,7 @@ from .model_file import UNREADABLE, Header, VerdictFields, arrays_of, header_of
 from .predictor import DISTANCES, Core, Predictor
 from .residual import MIXES
 from .roofline import Roofline
+from .support import NOWHERE, Support
 from .transfer import Mix, Transfer, Verdict
 from .trees import Forest
 
@@ -100,7 +101,13 @@ def _header(model: Model) -> dict[str, Any]:
 
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:
     predictor = model.predictor
-    arrays: dict[str, NDArray[Any]] = {"known": predictor.core.known}
+    support = predictor.core.support
+    arrays: dict[str, NDArray[Any]] = {
+        "known": predictor.core.known,
+        "support": support.places.ravel(),
+        "growth.at": predictor.growth.at,
+        "growth.factor": predictor.growth.factor,
+    }
     if isinstance(predictor.core.base, CollectiveTable):
         arrays |= _named("table", predictor.core.base.arrays())
     for name, forest in predictor.core.forests.items():
@@ -150,12 +157,13 @@ def _model(header: Header, arrays: Arrays) -> Model:
     if not {*header.scores, *header.datasheet_scores} <= set(DISTANCES):
         raise ValueError("a score is of no distance")
     bands = {name: _band(arrays, f"band.{name}") for name in DISTANCES}
-    learnt = (header.mix, header.reach, bands, header.scores, header.datasheet_scores)
+    growth = _growth(_below("growth", arrays))
+    learnt = (header.mix, header.reach, bands, header.scores, growth)
     return Model(
         header.key,
         header.hardware,
         header.is_listed,
-        Predictor(core, *learnt),
+        Predictor(core, *learnt, header.datasheet_scores),
         header.harness_error,
         Transfer(_verdict(header.transfer.far), _verdict(header.transfer.near)),
         header.provenance,
@@ -185,7 +193,36 @@ def _core(header: Header, arrays: Arrays) -> Core:
     known = arrays["known"]
     if known.dtype.kind not in "iu":
         raise ValueError("known combinations are not numbers")
-    return Core(base, forests, names, header.clip, header.range, known)
+    support = _support(arrays, len(FAMILIES[header.key.family].columns))
+    return Core(base, forests, names, header.clip, header.range, known, support)
+
+
+def _support(arrays: Arrays, sizes: int) -> Support:
+    """Where shapes were measured; nowhere in files of earlier versions."""
+    if "support" not in arrays or not arrays["support"].size:
+        return NOWHERE
+    column = arrays["support"].astype(np.float32)
+    if len(column) % sizes:
+        raise ValueError("measured shapes lack a size")
+    if np.abs(column).max() > _MOST_LOG:
+        raise ValueError("measured shapes are out of range")
+    return Support(column.reshape(-1, sizes))
+
+
+def _growth(arrays: Arrays) -> Growth:
+    """How bands widen; evenly wide ones in files of earlier versions."""
+    if not arrays:
+        return EVEN
+    at, factor = (arrays[name].astype(float) for name in ("at", "factor"))
+    if not len(at) == len(factor) > 0 or (np.diff(at) < 0).any():
+        raise ValueError("bands widen in no order")
+    if (
+        np.abs(at).max() > _MOST_LOG
+        or not (factor > 0).all()
+        or factor.max() > _MOST_LOG
+    ):
+        raise ValueError("bands widen out of range")
+    return Growth(at, factor)
 
 
 def _below(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:

@@ -25,6 +25,7 @@ from .blend import NEARER
 from .collective_table import CollectiveTable
 from .dtypes import matrix_peak
 from .usual import usual_ns
+from .work import LINK, linked_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,10 +62,17 @@ def apart(one: HardwareRow, other: HardwareRow, family: Family, dtype: str) -> f
         peaks = (matrix_peak(hardware.figures, dtype) for hardware in (one, other))
         logs.append(np.log(next(peaks) / next(peaks)))
     if family.bandwidths:
-        link = "nvlink_bytes_per_second"
-        logs.append(np.log(one.figures[link] / other.figures[link]))
+        logs.append(np.log(one.figures[LINK] / other.figures[LINK]))
+        logs.append(np.log(_linked_share(one) / _linked_share(other)))
     is_other = one.vendor != other.vendor
     return float(np.mean(np.abs(logs))) + _OTHER_VENDOR * is_other
+
+
+def _linked_share(hardware: HardwareRow) -> float:
+    """[1] Of the devices of a node, those that the link joins."""
+    return min(
+        linked_devices(hardware.figures) / hardware.figures["devices_per_node"], 1
+    )
 
 
 def are_twins(one: HardwareRow, other: HardwareRow, family: Family, dtype: str) -> bool:

@@ -80,6 +80,8 @@ class Work:
 
 
 _FIELDS = tuple(field.name for field in fields(Work))
+LINK = "nvlink_bytes_per_second"
+"""The column of hardware with the link between devices of a node."""
 _AT_LEAST_ONE = ("batch", "kv_heads", "stride", "dilation", "groups", "ranks_per_node")
 """Sizes that may be unknown, but not 0; a fill has 0 inputs."""
 
@@ -145,14 +147,25 @@ def _counted(family: Family, sizes: pl.DataFrame, op: Op) -> Shapes:
     return Shapes(found, *same)
 
 
+def linked_devices(hardware: Hardware) -> float:
+    """How many devices its link joins: any number, unless it is a bridge."""
+    return hardware.get("linked_devices", np.inf)
+
+
 def work_of(family: Family, shapes: Shapes, hardware: Hardware, op: Op) -> Work:
     """The work of shapes of one op."""
     link = family.bandwidths.get(op.op)
-    bandwidth = hardware[link or "dram_bytes_per_second"]
+    bandwidth: float | Floats = hardware[link or "dram_bytes_per_second"]
+    if link == LINK and "ranks_per_node" in family.columns:
+        bandwidth = np.where(
+            shapes["ranks_per_node"] > linked_devices(hardware),
+            hardware["pcie_bytes_per_second"],
+            bandwidth,
+        )
     of_type = matrix_peak if family.uses_matrix_units else vector_peak
     peak = of_type(hardware, op.dtype)
 
-    def each(figure: float) -> Floats:
+    def each(figure: float | Floats) -> Floats:
         return np.broadcast_to(figure, len(shapes))
 
     return Work(

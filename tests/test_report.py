@@ -505,6 +505,25 @@ def test_pictures_are_as_wide_as_the_window(folder: Path, page: Page) -> None:
 
 
 @needs_chromium
+@pytest.mark.parametrize("width", [1280, 1440])
+def test_tables_with_names_are_not_wider_than_the_window(
+    folder: Path, page: Page, width: int
+) -> None:
+    """Names share the room that numbers leave; kinds of time stay whole."""
+    page.size(width, 900)
+    page.open(folder / "eight.html")
+    beyond = (
+        "['levers', 'path', 'waits'].filter(name => "
+        "document.querySelector(`#${name} .table`)?.scrollWidth > "
+        "document.querySelector(`#${name} .table`)?.clientWidth)"
+    )
+    assert page.run("document.querySelectorAll('#levers td.worded').length") > 0
+    assert page.run(beyond) == []
+    cut = "[...document.querySelectorAll('#levers td.worded')]"
+    assert not page.run(f"{cut}.some(cell => cell.scrollWidth > cell.clientWidth)")
+
+
+@needs_chromium
 def test_places_that_differ_have_different_labels(folder: Path, page: Page) -> None:
     """A bar of what changed names the module, too: ops repeat in many modules."""
     page.open(folder / "gpu.html")

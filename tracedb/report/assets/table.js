@@ -57,7 +57,7 @@ function table(section) {
   function fill() {
     const cells = (row) => row.map((value, i) =>
       typeof value === "string"
-        ? el("td", { class: "text", title: shown(value) }, ...named(columns[i], value, short[i]))
+        ? el("td", { class: WORDED.get(columns[i])?.has(value) ? "text worded" : "text", title: shown(value) }, ...named(columns[i], value, short[i]))
         : el("td", { class: isNumber[i] && "number" }, valued(columns[i], value)));
     const visible = open ? sorted : sorted.slice(0, FIRST_ROWS);
     body.replaceChildren(...visible.map((row, i) => el("tr", { class: i >= PRINTED_ROWS && "far" }, ...cells(row))));
@@ -84,9 +84,13 @@ function table(section) {
   }
 
   fill();
+  const area = el("table", null, el("thead", null, el("tr", null, ...heads)), body);
+  // Names share what the numbers leave of the window; a long one is whole under the pointer.
+  const texts = isNumber.filter((is) => !is).length;
+  area.style.setProperty("--name", `max(9rem, min(26rem, (min(100vw, 1500px) - 4rem - ${6 * (columns.length - texts)}rem) / ${texts || 1}))`);
   return [
     el("div", { class: columns.length > WIDE ? "table wide" : "table", tabindex: 0, role: "region", "aria-label": section.title },
-      el("table", null, el("thead", null, el("tr", null, ...heads)), body)),
+      area),
     el("div", { class: "tools" },
       el("button", { type: "button", class: "csv", onclick: copied }, "Copy as CSV"), more, printed,
       section.is_cut ? el("span", { class: "note" }, `The first ${rows.length} rows; the query has all.`) : null,

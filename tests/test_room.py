@@ -9,7 +9,9 @@ import pytest
 import torch
 from allocator import estimated, real_peak, step_of
 from torch.nn import functional
+from torch.nn.attention.flex_attention import flex_attention
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.data import DataLoader, TensorDataset
 
 from tracedb.from_code.fake_run import FakeRun
 from tracedb.from_code.program import tree
@@ -29,6 +31,11 @@ def attended(h: Tensor) -> Tensor:
     """Attention with dropout, which a CPU computes by products, in fp32."""
     with torch.autocast("cpu", torch.bfloat16):
         return functional.scaled_dot_product_attention(h, h, h, dropout_p=0.1)
+
+
+def lastly(h: Tensor) -> Tensor:
+    """Images with channels last in memory."""
+    return h.contiguous(memory_format=torch.channels_last)
 
 
 def normed(h: Tensor) -> Tensor:
@@ -96,6 +103,16 @@ def normed(h: Tensor) -> Tensor:
         lambda h: torch.atan2(h, h + 1),
         lambda h: functional.normalize(h, dim=1),
         lambda h: torch.matrix_exp(h.view(64, 64)),
+        lambda h: functional.avg_pool2d(lastly(h), 2).flatten(),
+        lambda h: functional.max_pool2d(lastly(h), 2),
+        lambda h: functional.adaptive_avg_pool2d(lastly(h), 2),
+        lambda h: functional.layer_norm(h.transpose(1, 3), (16,)),
+        lambda h: functional.pad(lastly(h), (1, 1, 1, 1), mode="reflect"),
+        lambda h: functional.pad(lastly(h), (1, 1, 1, 1)).flatten() * torch.ones(6400),
+        lambda h: functional.pixel_shuffle(h.transpose(2, 3), 2),
+        lambda h: functional.gaussian_nll_loss(
+            h * 2, torch.zeros(SHAPE), torch.ones(SHAPE)
+        ),
     ],
     ids=[
         *("mse", "sum", "none", "smooth", "norm", "bilinear", "nearest", "unfold"),
@@ -106,6 +123,9 @@ def normed(h: Tensor) -> Tensor:
         *("softmax transposed", "half product", "attention by products"),
         *("mixed norms", "summed bags", "max", "median", "clamp", "own bounds"),
         *("angles", "lengths", "exponential"),
+        *("average channels last", "largest channels last", "adaptive channels last"),
+        *("norm transposed", "reflections channels last", "padded channels last"),
+        *("shuffled transposed", "temporary arguments"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Using a target size")
@@ -116,6 +136,40 @@ def test_the_peak_is_that_of_the_allocator(
 
     def make() -> Callable[[], None]:
         return step_of(function, *SHAPE)
+
+    peak = estimated(make).memory.peak_bytes
+    assert peak == pytest.approx(real_peak(make, tmp_path), rel=0.005)
+
+
+def test_batches_of_a_loader_are_freed(tmp_path: Path) -> None:
+    """An epoch within a step holds two batches at a time, not all of them."""
+
+    def make() -> Callable[[], None]:
+        given, labels = torch.randn(512, 64), torch.zeros(512, dtype=torch.int64)
+        weight = torch.nn.Parameter(torch.randn(64, 8))
+
+        def run() -> None:
+            for batch, classes in DataLoader(TensorDataset(given, labels), 64):
+                loss = functional.cross_entropy(batch @ weight, classes)
+                torch.autograd.backward(loss)
+
+        return run
+
+    peak = estimated(make).memory.peak_bytes
+    assert peak == pytest.approx(real_peak(make, tmp_path), rel=0.005)
+
+
+@pytest.mark.filterwarnings("ignore:.*flex_attention called without")
+def test_flex_attention_computes_all_scores(tmp_path: Path) -> None:
+    """On a CPU it is not compiled, and materializes what it masks."""
+
+    def make() -> Callable[[], None]:
+        given = torch.randn(2, 4, 64, 16)
+
+        def run() -> None:
+            flex_attention(given, given, given, lambda score, *_: score * 2)
+
+        return run
 
     peak = estimated(make).memory.peak_bytes
     assert peak == pytest.approx(real_peak(make, tmp_path), rel=0.005)

@@ -235,6 +235,29 @@ def test_a_checkpoint_overwrites_nothing(tmp_path: Path) -> None:
     assert kept.read_text() == "kept"
 
 
+@pytest.mark.parametrize("where", ["io.BytesIO()", "'kept.pt'"])
+def test_what_was_saved_is_loaded(where: str, tmp_path: Path) -> None:
+    """A checkpoint has its tensors, its numbers and its types; loading copies it."""
+    code = f"""
+        import io
+        def step():
+            loss = trained(torch.ones(2, 8))
+            file = {where}
+            kept = {{"model": model, "state": optimizer.state_dict(), "epoch": 3}}
+            torch.save(kept | {{"loss": loss.item()}}, file)
+            if hasattr(file, "seek"):
+                file.seek(0)
+            found = torch.load(file, weights_only=False)
+            assert found["epoch"] == 3 and type(found["model"]) is nn.Linear
+            assert found["model"].weight is not model.weight
+            assert found["model"].weight.is_cuda
+            model.load_state_dict(found["model"].state_dict())
+        """
+    names = [op.name for op in recorded(tmp_path, code).ops.values()]
+    assert names[-2:] == ["aten::copy_"] * 2
+    assert not (tmp_path / "kept.pt").exists()
+
+
 def test_a_method_and_the_script_s_own_arguments(tmp_path: Path) -> None:
     """`trainer.step` is found, and the script parses its own command line."""
     code = """

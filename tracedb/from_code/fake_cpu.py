@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch._higher_order_ops.flex_attention import sdpa_dense
 from torch.nn import functional
+from torch.nn.attention import flex_attention
 
 from tracedb.errors import EstimateError
 from tracedb.from_code import place
@@ -17,6 +19,7 @@ from tracedb.from_code.fake_gpu import (
     FakeGpu,
     converted_in_place,
     is_gpu,
+    python_functions,
     staying,
     with_foreach,
 )
@@ -28,6 +31,12 @@ if TYPE_CHECKING:
 
 _PLAIN = (torch.dropout, functional.dropout)
 """Functions that have an op of their own on a GPU, but not on a CPU."""
+
+_FLEXIBLE = {
+    "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG": True,
+    "flex_attention_hop": sdpa_dense,
+}
+"""Flex attention by the ops to which it is compiled for a CPU without a compiler."""
 
 
 class FakeCpu(FakeGpu):
@@ -75,11 +84,12 @@ def absent(cpu: FakeCpu) -> Iterator[None]:
     """Make PyTorch find no GPU within the block."""
     cuda = {"is_available": lambda: False, "device_count": lambda: 0}
     # Python code calls it by this name, which bypasses the function mode.
-    called = {"scaled_dot_product_attention": cpu.attention}
+    called = python_functions(scaled_dot_product_attention=cpu.attention)
     with ExitStack() as stack:
         stack.enter_context(changed(torch.cuda, cuda))
         stack.enter_context(changed(nn.Module, {"_apply": converted_in_place}))
-        stack.enter_context(changed(functional, called))
+        stack.enter_context(called)
+        stack.enter_context(changed(flex_attention, _FLEXIBLE))
         stack.enter_context(staying())
         stack.enter_context(with_foreach())
         yield

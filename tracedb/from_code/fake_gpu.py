@@ -92,7 +92,9 @@ _IN_FP32 = frozenset(
         "dist",
         "cosine_similarity",
         "cross_entropy",
+        "cross_entropy_loss",
         "nll_loss",
+        "nll_loss_nd",
         "mse_loss",
         "l1_loss",
         "smooth_l1_loss",
@@ -542,6 +544,30 @@ def with_foreach() -> Iterator[None]:
             types.remove(FakeTensor)
 
 
+def _is_overridden(*tensors: object) -> bool:
+    """Whether a class of the user's own does what a function does."""
+    own = (one for one in tensors if type(one) is not torch.Tensor)
+    plain = torch._C._disabled_torch_function_impl  # noqa: SLF001 (as its subclasses have it)
+    return any(
+        getattr(type(one), "__torch_function__", plain) is not plain for one in own
+    )
+
+
+def python_functions(**own: object) -> AbstractContextManager[None]:
+    """Replace some of PyTorch's functions in Python, and let the others run directly.
+
+    Through function modes their arguments would live until they return, also those that
+    they replace.
+    """
+    asked = {
+        "has_torch_function": lambda tensors: _is_overridden(*tensors),
+        **dict.fromkeys(
+            ("has_torch_function_unary", "has_torch_function_variadic"), _is_overridden
+        ),
+    }
+    return changed(functional, asked | own)
+
+
 def staying() -> AbstractContextManager[None]:
     """Keep function modes in the backward pass, where layers are computed again."""
     return changed(torch.autograd, {"has_torch_function": lambda _tensors: False})
@@ -677,11 +703,11 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
         stack.enter_context(staying())
         stack.enter_context(changed(nn.Module, {"_apply": converted_in_place}))
         # Python code calls these by name, which bypasses the function mode.
-        called = {
-            "scaled_dot_product_attention": gpu.attention,
-            "dropout": gpu.dropout,
-        }
-        stack.enter_context(changed(functional, called))
+        stack.enter_context(
+            python_functions(
+                scaled_dot_product_attention=gpu.attention, dropout=gpu.dropout
+            )
+        )
         flexible = {"flex_attention": gpu.flex_attention}
         stack.enter_context(changed(flex_attention, flexible))
 

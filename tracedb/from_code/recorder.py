@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -172,7 +173,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.is_running = False
         self.is_number_passed_on = False
         """Whether a number that is read stays unknown to the code."""
-        self._twins: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
+        self._twins: dict[int, tuple[weakref.ref[torch.Tensor], FakeTensor]] = {}
+        """By the address of a real tensor, for as long as it lives."""
         self._recorded = 0
         self._channels: list[str] = []
         """The groups of the collectives so far, in the order of the calls."""
@@ -507,16 +509,26 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         Its whole numbers (labels, masks) are known, so what is selected by them is.
         """
-        self.holding(tensor).is_on_gpu = not self.side.is_gpu_named
+        is_new = id(tensor) not in self._twins
+        loaded = self.holding(tensor)
+        loaded.is_on_gpu = not self.side.is_gpu_named
+        if is_new:
+            # The batch before lives on until the code names the new one.
+            self.ledger.now += 1
+            loaded.begin = self.ledger.now
         if not tensor.is_floating_point() and tensor.numel() <= KNOWN:
-            know(self._twin(tensor), tensor)
+            with _disable_current_modes():
+                values = tensor.clone()
+            know(self._twin(tensor), values)
 
     def _twin(self, tensor: torch.Tensor) -> FakeTensor:
         """The fake tensor that represents a real one."""
-        if id(tensor) not in self._twins:
+        number = id(tensor)
+        if number not in self._twins:
+            there = weakref.ref(tensor, lambda _: self._twins.pop(number))
             with _disable_current_modes():
-                self._twins[id(tensor)] = tensor, self.fake.from_tensor(tensor)
-        return self._twins[id(tensor)][1]
+                self._twins[number] = there, self.fake.from_tensor(tensor)
+        return self._twins[number][1]
 
     def _note(
         self,

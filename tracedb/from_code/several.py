@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +80,9 @@ def _padded(given: torch.Tensor, pad: Sequence[int], value: float = 0.0) -> obje
         sizes[dim] += before + after
     if all(before <= 0 and after <= 0 for _, before, after in pairs):
         return _aten.clone(kept)
-    made = _aten.fill_(_aten.new_empty(given, sizes), value)
+    layout = suggest_memory_format(given)
+    empty = _aten.empty.memory_format(sizes, dtype=given.dtype, memory_format=layout)
+    made = _aten.fill_(empty, value)
     inner = made
     for dim, before, _ in pairs:
         if kept.shape[dim] < sizes[dim]:

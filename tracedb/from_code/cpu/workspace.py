@@ -4,7 +4,8 @@ oneDNN copies inputs, weights and results to layouts of its own, which depend on
 and the shape. So each convolution runs for real, as do the ops of `aten` that allocate
 within their kernels. If examples are many, few of them run, twice, and the sizes of
 what is allocated in turn are lines through these. A recurrent layer keeps its workspace
-for the backward pass; it runs for real, too.
+for the backward pass; it runs for real, too. So do pools and the like where tensors are
+not contiguous (`channels_last`): they copy some of them.
 """
 
 from __future__ import annotations
@@ -35,38 +36,63 @@ _RECURRENT = _ATEN.mkldnn_rnn_layer.default
 """A layer of an LSTM, which only CPUs have."""
 _EXPONENTIAL = _ATEN.linalg_matrix_exp.default
 """Its series is short for zeros; the usual one has as many terms as for ones."""
-_BATCHED: dict[Any, int] = {
-    _ATEN.convolution.default: 1,
-    _ATEN.convolution_backward.default: 2,
-    _ATEN.native_batch_norm_backward.default: 2,
-    _ATEN.upsample_bilinear2d.default: 1,
-    _ATEN.upsample_bicubic2d.default: 1,
-    _ATEN.upsample_nearest2d.default: 1,
-    _ATEN.upsample_linear1d.default: 1,
-    _ATEN.upsample_nearest1d.default: 1,
-    _ATEN.upsample_trilinear3d.default: 1,
-    _ATEN.upsample_nearest3d.default: 1,
-    _ATEN.kthvalue.default: 1,
-    _ATEN.mm.default: 1,
-    _ATEN.bmm.default: 2,
-    _ATEN.im2col.default: 1,
-    _ATEN.col2im.default: 1,
-    _ATEN._ctc_loss_backward.default: 0,  # noqa: SLF001 (as PyTorch names it)
-    _ATEN._ctc_loss_backward.Tensor: 0,  # noqa: SLF001 (as PyTorch names it)
-    _ATEN._scaled_dot_product_flash_attention_for_cpu.default: 3,  # noqa: SLF001
-    _ATEN._scaled_dot_product_flash_attention_for_cpu_backward.default: 6,  # noqa: SLF001
-    _ATEN._trilinear.default: 0,  # noqa: SLF001 (as PyTorch names it)
-    _ATEN._linalg_eigh.default: 0,  # noqa: SLF001 (as PyTorch names it)
-    _ATEN._linalg_svd.default: 0,  # noqa: SLF001 (as PyTorch names it)
-    _ATEN.linalg_eig.default: 0,
-    _EXPONENTIAL: 0,
-    _RECURRENT: 0,
-    _ATEN.mkldnn_rnn_layer_backward.default: 0,
+_FIRST, _BOTH = (0,), (0, 1)
+_BATCHED: dict[Any, tuple[int, ...]] = {
+    _ATEN.convolution.default: _FIRST,
+    _ATEN.convolution_backward.default: _BOTH,
+    _ATEN.native_batch_norm_backward.default: _BOTH,
+    _ATEN.upsample_bilinear2d.default: _FIRST,
+    _ATEN.upsample_bicubic2d.default: _FIRST,
+    _ATEN.upsample_nearest2d.default: _FIRST,
+    _ATEN.upsample_linear1d.default: _FIRST,
+    _ATEN.upsample_nearest1d.default: _FIRST,
+    _ATEN.upsample_trilinear3d.default: _FIRST,
+    _ATEN.upsample_nearest3d.default: _FIRST,
+    _ATEN.kthvalue.default: _FIRST,
+    _ATEN.mm.default: _FIRST,
+    _ATEN.bmm.default: _BOTH,
+    _ATEN.im2col.default: _FIRST,
+    _ATEN.col2im.default: _FIRST,
+    _ATEN._ctc_loss_backward.default: (),  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._ctc_loss_backward.Tensor: (),  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._scaled_dot_product_flash_attention_for_cpu.default: (0, 1, 2),  # noqa: SLF001
+    _ATEN._scaled_dot_product_flash_attention_for_cpu_backward.default: tuple(range(6)),  # noqa: SLF001
+    _ATEN._trilinear.default: (),  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._linalg_eigh.default: (),  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._linalg_svd.default: (),  # noqa: SLF001 (as PyTorch names it)
+    _ATEN.linalg_eig.default: (),
+    _EXPONENTIAL: (),
+    _RECURRENT: (),
+    _ATEN.mkldnn_rnn_layer_backward.default: (),
 }
-"""How many of the first arguments have the batch as their first dimension.
+"""Which arguments have the batch as their first dimension.
 
 A recurrent layer, where it is not the first one, runs as it is.
 """
+_COPYING: dict[Any, tuple[int, ...]] = {
+    _ATEN.avg_pool2d.default: _FIRST,
+    _ATEN.avg_pool2d_backward.default: _BOTH,
+    _ATEN.max_pool2d_with_indices.default: _FIRST,
+    _ATEN.max_pool2d_with_indices_backward.default: (0, 1, 7),
+    _ATEN._adaptive_avg_pool2d.default: _FIRST,  # noqa: SLF001 (as PyTorch names it)
+    _ATEN._adaptive_avg_pool2d_backward.default: _BOTH,  # noqa: SLF001
+    _ATEN.adaptive_max_pool2d.default: _FIRST,
+    _ATEN.adaptive_max_pool2d_backward.default: (0, 1, 2),
+    _ATEN.avg_pool3d.default: _FIRST,
+    _ATEN.avg_pool3d_backward.default: _BOTH,
+    _ATEN.max_pool3d_with_indices.default: _FIRST,
+    _ATEN.max_pool3d_with_indices_backward.default: (0, 1, 7),
+    _ATEN.reflection_pad2d.default: _FIRST,
+    _ATEN.reflection_pad2d_backward.default: _BOTH,
+    _ATEN.replication_pad2d.default: _FIRST,
+    _ATEN.replication_pad2d_backward.default: _BOTH,
+    _ATEN.native_layer_norm.default: _FIRST,
+    _ATEN.native_layer_norm_backward.default: (0, 1, 3, 4),
+    _ATEN.pixel_shuffle.default: _FIRST,
+    _ATEN.pixel_unshuffle.default: _FIRST,
+    _ATEN.channel_shuffle.default: _FIRST,
+}
+"""The same, of ops that copy tensors to the layout in which they compute."""
 _PRODUCTS: dict[Any, tuple[Any, int]] = {
     _ATEN.mm.default: (_ATEN.mm.default, 0),
     _ATEN.addmm.default: (_ATEN.mm.default, 1),
@@ -116,7 +142,7 @@ class Call:
     @property
     def sizes(self) -> tuple[int, int]:
         """The batch sizes with which it runs."""
-        given = self.arguments[: _BATCHED[self.func]]
+        given = (self.arguments[place] for place in _places(self.func))
         example = sum(
             prod(one.shape[1:]) * one.dtype.itemsize
             for one in given
@@ -129,10 +155,10 @@ class Call:
 
     def run(self, batch: int) -> object:
         """Run it with so many examples."""
-        batched = _BATCHED[self.func]
+        batched = _places(self.func)
         value = int(self.func is _EXPONENTIAL)
         given = [
-            one.made(batch if place < batched else None, value)
+            one.made(batch if place in batched else None, value)
             if isinstance(one, _Tensor)
             else one
             for place, one in enumerate(self.arguments)
@@ -148,9 +174,20 @@ def call(func: Any, args: Sequence[Any]) -> Call | None:  # noqa: ANN401 (an ove
         args = args[place : place + 2]
         if args[0].dtype not in HALF:
             return None
-    if func not in _BATCHED:
-        return None
-    return Call(func, tuple(map(_argument, args)))
+    is_known = func in _BATCHED or (func in _COPYING and _is_strided(args))
+    return Call(func, tuple(map(_argument, args))) if is_known else None
+
+
+def _places(func: Any) -> tuple[int, ...]:  # noqa: ANN401 (an overload)
+    """Which arguments of such an op have the batch as their first dimension."""
+    found = _BATCHED.get(func)
+    return _COPYING[func] if found is None else found
+
+
+def _is_strided(args: Sequence[Any]) -> bool:
+    """Whether a tensor is not contiguous in the usual order of its dimensions."""
+    tensors = (one for one in args if isinstance(one, torch.Tensor))
+    return not all(one.is_contiguous() for one in tensors)
 
 
 def kept(func: Any, args: Sequence[object], result: Any) -> object:  # noqa: ANN401 (an overload, and what it returns)

@@ -30,6 +30,7 @@ from tracedb.synthetic import (
     Rank,
     StreamWait,
     Unseen,
+    change,
 )
 from tracedb.synthetic.program import DATA_PREFIX, STEP_PREFIX, Action, DelayName
 
@@ -129,7 +130,8 @@ class Changed:
             elif isinstance(action, Op | Annotation):
                 yield from self.body((action,), 0, gone=isinstance(action, Op))
             elif isinstance(action, Work):
-                yield from self.one(action, 0)
+                if not self.scenario.marks[id(action)].removed:
+                    yield from self.one(action, 0)
             else:
                 yield from self.order(action)
 
@@ -200,7 +202,12 @@ class Changed:
 
     def launched(self, action: Work, marks: Marks, stream: int) -> Work:
         """A changed launch."""
-        done = replace(action, stream=stream, kernel_ns=marks.lasting(action.kernel_ns))
+        lasting_ns = marks.lasting(action.kernel_ns)
+        done: Work
+        if isinstance(action, Collective):
+            done = replace(action, stream=stream, own_ns=lasting_ns)
+        else:
+            done = replace(action, stream=stream, kernel_ns=lasting_ns)
         if isinstance(done, Copy) and done.blocking:
             done = replace(done, blocking=not marks.unsynced)
             self.blocking.add(id(done))
@@ -469,7 +476,62 @@ def changed(scenario: Scenario) -> tuple[Program, dict[int, tuple[int, int]]]:
             threads.append(replace(thread, body=body))
         devices = {**rank.devices}
         ranks.append(Rank(tuple(threads), devices))
-    return Program(tuple(ranks)), keys
+    return Meeting(scenario, keys).program(Program(tuple(ranks))), keys
+
+
+@dataclass
+class Meeting:
+    """Collectives of a changed job: the parts that remain meet as they did before."""
+
+    scenario: Scenario
+    keys: dict[int, tuple[int, int]]
+    groups: dict[int, str] = field(default_factory=dict)
+    """A group for each collective, by its parts as recorded."""
+    members: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """The ranks whose parts remain."""
+
+    def __post_init__(self) -> None:
+        """Number the collectives of each group."""
+        for trace in self.scenario.case.traces:
+            turns: Counter[str] = Counter()
+            for kernel in sorted(trace.truth.kernels, key=lambda kernel: kernel.id):
+                if isinstance(kernel.action, Collective):
+                    group = kernel.action.group
+                    self.groups[id(kernel.action)] = f"{group} {turns[group]}"
+                    turns[group] += 1
+
+    def program(self, program: Program) -> Program:
+        """The program with a group of its own for each collective."""
+        for number, rank in enumerate(program.ranks):
+            for thread in rank.threads:
+                self.collect(number, thread.body)
+        return change.each_action(program, self.of)
+
+    def collect(self, rank: int, body: Iterable[Action]) -> None:
+        """Note what remains on a rank."""
+        for action in map(bare, body):
+            if isinstance(action, Op | Annotation):
+                self.collect(rank, action.body)
+            elif isinstance(action, GraphLaunch):
+                self.collect(rank, action.work)
+            elif isinstance(action, Collective):
+                self.members[self.groups[self.keys[id(action)][0]]].add(rank)
+
+    def of(self, action: Action) -> Action:
+        """An action, whose collectives are apart."""
+        if isinstance(action, GraphLaunch):
+            work: Any = tuple(self.of(part) for part in action.work)
+            return replace(action, work=work)
+        whole = bare(action)
+        if not isinstance(whole, Collective):
+            return action
+        key = self.keys[id(whole)]
+        group = self.groups[key[0]]
+        ranks = tuple(sorted(self.members[group]))
+        new = replace(whole, group=group, ranks=ranks)
+        self.keys[id(new)] = key
+        self.scenario.kept.append(new)
+        return replace(action, action=new) if isinstance(action, Delayed) else new
 
 
 def spare_ns(spare: Spare) -> int:

@@ -21,6 +21,7 @@ from tracedb.synthetic import (
     Copy,
     DeviceSync,
     EventSync,
+    Form,
     Gap,
     Launch,
     Memset,
@@ -39,6 +40,8 @@ OVERLAPS = 1_000
 """Streams of overlapped work are numbered from here on."""
 TYPES = ("T2", "T3", "T5")
 """The host time of ops, except launches and waits."""
+RECORDED = Form(sync_events=True)
+"""A trace that says what waits are for."""
 Fields = dict[str, Any]
 """The fields of an edit; `_` is its ordinal among all that were added."""
 
@@ -147,6 +150,8 @@ class Case:
     name: str
     program: Program
     trait: str | None
+    form: Form = RECORDED
+    """How its traces are written."""
 
     def __post_init__(self) -> None:
         """Execute it."""

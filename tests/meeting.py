@@ -13,7 +13,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -30,6 +30,7 @@ from tracedb.synthetic import (
     Annotation,
     Collective,
     Copy,
+    Form,
     Gap,
     GraphLaunch,
     Launch,
@@ -138,12 +139,20 @@ def captured(seed: int) -> Case:
     return Case(case.name, distinct(program), case.trait)
 
 
-KINDS: dict[str, Callable[[int], Case]] = {
+def unrecorded(seed: int) -> Case:
+    """The trace does not record what waits are for."""
+    case = plain(seed)
+    name = f"unrecorded {seed}"
+    return Case(name, case.program, case.trait, Form())
+
+
+KINDS = {
     "plain": plain,
     "ahead": ahead,
     "autograd": autograd,
     "ranks": ranks,
     "captured": captured,
+    "unrecorded": unrecorded,
 }
 
 
@@ -372,14 +381,20 @@ def consecutive(made: Scenario, near: Sites, random: Random) -> Sites:
     return row[low : at + random.randint(1, 3)]
 
 
-def search(seeds: range, kinds: list[str], count: int, log: Path | None) -> None:
+Kinds = Mapping[str, Callable[[int], Case]]
+Make = Callable[[Case, Random], Scenario]
+
+
+def search(
+    kinds: Kinds, make: Make, seeds: range, count: int, log: Path | None
+) -> None:
     """Print what is predicted otherwise than it is executed."""
     totals: Counter[str] = Counter()
-    for kind in kinds:
+    for kind, case_of in kinds.items():
         for seed in seeds:
-            case = KINDS[kind](seed)
+            case = case_of(seed)
             random = seeded("meeting scenarios", kind, seed)
-            made = [scenario(case, random) for _ in range(count)]
+            made = [make(case, random) for _ in range(count)]
             with TemporaryDirectory() as folder:
                 outcome = compare(case, made, Path(folder))
             totals += counted(outcome)
@@ -397,6 +412,11 @@ def counted(outcome: Outcome) -> Counter[str]:
     found.update(
         "wrong, warned" if of.scenario.warnings else "wrong without a word"
         for of in outcome.wrong
+    )
+    found.update(
+        "exact, says: " + re.sub(r"[\d.]+", "N", text)[:90]
+        for of in outcome.exact
+        for text in of.warnings
     )
     found.update(
         "refused: " + re.sub(r"s?\d+", "N", why)[:90] for _, why in outcome.refused
@@ -427,12 +447,19 @@ def tell(wrong: Wrong, made: list[Scenario], log: Path | None) -> None:
     )
 
 
-if __name__ == "__main__":
+def main(kinds: Kinds, make: Make) -> None:
+    """Search as the command line says."""
     given = dict(enumerate(sys.argv))
     first, _, last = given[1].partition("..")
+    named = given[2].split(",") if 2 in given else kinds
     search(
+        {name: kinds[name] for name in named},
+        make,
         range(int(first), int(last or first) + 1),
-        given[2].split(",") if 2 in given else list(KINDS),
         int(given.get(3, 40)),
         Path(given[4]) if 4 in given else None,
     )
+
+
+if __name__ == "__main__":
+    main(KINDS, scenario)

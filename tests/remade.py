@@ -27,7 +27,7 @@ import tracedb
 from tracedb import Edit
 from tracedb.errors import ScenarioError
 from tracedb.simulation import beside as simulated_beside
-from tracedb.synthetic import Form, execute
+from tracedb.synthetic import execute
 from tracedb.synthetic.execution import START_NS
 
 BASELINE = "baseline"
@@ -88,7 +88,7 @@ def compare(case: Case, scenarios: list[Scenario], folder: Path) -> Outcome:
     """Predict scenarios, and execute them."""
     outcome = Outcome(case)
     paths = [
-        trace.write(folder / f"{rank}.json", Form(sync_events=True))
+        trace.write(folder / f"{rank}.json", case.form)
         for rank, trace in enumerate(case.traces)
     ]
     left = {f"s{number}": of for number, of in enumerate(scenarios)}

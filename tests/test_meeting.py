@@ -152,6 +152,18 @@ def a_graph_with_other_work_in_it(of: Scenario) -> None:
     of.gpu_new(works("three")[1:2], "after")
 
 
+def captured_ops_with_other_work_in_them(of: Scenario) -> None:
+    """What inserted work separates from the rest has its own launch."""
+    of.op_graph(op("three"))
+    of.gpu_new(works("three")[:1], "after")
+
+
+def captured_ops_without_some_of_their_work(of: Scenario) -> None:
+    """The launch of removed work goes with the ops."""
+    of.op_graph(op("three"))
+    of.gpu_gone(works("three")[1:2])
+
+
 def a_graph_whose_work_moves_in_part(of: Scenario) -> None:
     """Work of the graph keeps its gap where it follows other work of it."""
     of.joined([*works("three"), *works("to"), *works("last")], "graph")
@@ -198,6 +210,8 @@ SCENARIOS: dict[str, Callable[[Scenario], None]] = {
         work_behind_fused_work,
         work_behind_fused_work_that_moves,
         a_graph_with_other_work_in_it,
+        captured_ops_with_other_work_in_them,
+        captured_ops_without_some_of_their_work,
         a_graph_whose_work_moves_in_part,
         work_before_a_graph,
         work_that_moves_to_two_streams,

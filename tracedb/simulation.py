@@ -6,20 +6,21 @@ memory. Stored variants are read, not computed again.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
+
+import duckdb
 
 from tracedb import batch_change, catalog, changed_work, overhead_library, twin
 from tracedb.action import check_conflicts, check_effects
 from tracedb.duck import connections, literal, quoted, scalar
+from tracedb.errors import ScenarioError
 from tracedb.scenario import check_matches, chosen_nodes, set_edits
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
     from pathlib import Path
-
-    import duckdb
 
     from tracedb.scenario import Edit
 
@@ -66,20 +67,35 @@ def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
     conflict.
     """
     there = [int(n) for (n,) in connection.execute(_THERE, [[*methods]]).fetchall()]
-    with beside(connection, methods, edits, allow_files=allow_files) as opened:
-        cursor, stored = opened
-        if edits:
-            check_matches(cursor, edits)
-            check_effects(cursor)
-        if len({edit.scenario for edit in edits}) < len(edits):
-            check_conflicts(cursor)
-        if library is not None:
-            overhead_library.load(cursor, library)
-        twins = twin.variants(cursor, twin.only_times(edits) if only_steps else ())
-        _fill(cursor, stored, there, [n for of in twins.values() for n in of])
-        for base, of in twins.items():
-            twin.evaluate(cursor, base, of)
+    with ExitStack() as stack:
+        with _in_range():
+            cursor, stored = stack.enter_context(
+                beside(connection, methods, edits, allow_files=allow_files)
+            )
+            if edits:
+                check_matches(cursor, edits)
+                check_effects(cursor)
+            if len({edit.scenario for edit in edits}) < len(edits):
+                check_conflicts(cursor)
+            if library is not None:
+                overhead_library.load(cursor, library)
+            twins = twin.variants(cursor, twin.only_times(edits) if only_steps else ())
+            _fill(cursor, stored, there, [n for of in twins.values() for n in of])
+            for base, of in twins.items():
+                twin.evaluate(cursor, base, of)
         yield cursor
+
+
+@contextmanager
+def _in_range() -> Iterator[None]:
+    """Say it if edited times exceed what nanoseconds can hold: 292 years."""
+    try:
+        yield
+    except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
+        raise ScenarioError(
+            "the edits make times longer than 292 years, all steps together; "
+            "choose smaller factors, or fewer for one target"
+        ) from error
 
 
 @contextmanager

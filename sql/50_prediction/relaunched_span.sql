@@ -1,7 +1,8 @@
 -- Host time that belongs to another launch, or to none, if edits fuse or capture GPU work:
 -- for fused work, calls except the first launch nothing; for a graph, the first call
 -- launches everything. If ops are captured, all of their host time from the first to the
--- last launch is removed, with what is between them.
+-- last launch is removed, with what is between them, but not the launches of what stays
+-- outside of graphs.
 -- Without edits it is empty.
 -- One row per edit and span of host time.
 -- Key: scenario, edit, thread_id, position.
@@ -93,6 +94,19 @@ bound AS (
     FROM recorded
 ),
 
+-- Launches of work that is in no graph, and is not removed either.
+staying AS (
+    SELECT DISTINCT op_span.scenario, op_span.thread_id, op_span.position
+    FROM op_span
+    INNER JOIN prediction.launch_span AS launch USING (thread_id, position)
+    INNER JOIN graph.stream_position AS work USING (call_id)
+    ANTI JOIN prediction.captured_work AS captured
+        ON op_span.scenario = captured.scenario AND work.gpu_op_id = captured.gpu_op_id
+    ANTI JOIN prediction.cleared_stream AS cleared
+        ON op_span.scenario = cleared.scenario AND work.gpu_op_id = cleared.gpu_op_id
+    WHERE op_span.type = 'T4'
+),
+
 relaunched AS (
     SELECT
         scenario, edit, fused.trace_id, thread_id, span.position, 1 AS share, NULL AS set_ns
@@ -115,6 +129,7 @@ relaunched AS (
     FROM bound
     INNER JOIN op_span USING (scenario, edit, thread_id)
     INNER JOIN overhead.timeline AS span USING (thread_id, position)
+    ANTI JOIN staying USING (scenario, thread_id, position)
     WHERE position BETWEEN from_position AND to_position
     UNION ALL
     SELECT scenario, edit, trace_id, thread_id, position, 1, NULL

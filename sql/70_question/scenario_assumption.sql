@@ -26,27 +26,16 @@ replay AS (
     FROM prediction.graph_replay
 ),
 
--- Steps whose data come from worker processes, if that takes more than 1 % of their time.
-loaded AS (
-    SELECT avg(loading_ns) / 1e6 AS loading_ms
-    FROM (
-        SELECT
-            any_value(step.end_ns - step.start_ns) AS step_ns,
-            coalesce(
-                sum(loading.end_ns - loading.start_ns)
-                    FILTER (contains(range.name, '_MultiProcessing')),
-                0
-            ) AS loading_ns
-        FROM staging.step AS step
-        LEFT JOIN staging.data_loading AS loading
-            ON
-                step.trace_id = loading.trace_id
-                AND loading.start_ns >= step.start_ns
-                AND loading.start_ns < step.end_ns
-        LEFT JOIN staging.annotation AS range USING (annotation_id)
-        GROUP BY step.step_id
-    )
-    HAVING avg(loading_ns) > 0.01 * avg(step_ns)
+-- Scenarios that change the time of a step, and so that in which workers load.
+changing AS (
+    SELECT DISTINCT scenario FROM question.scenario_effect WHERE abs(change_share) > 0.001
+),
+
+merging AS (
+    SELECT DISTINCT scenario
+    FROM prediction.removed_gap
+    INNER JOIN overhead.timeline USING (thread_id, position)
+    WHERE end_ns > start_ns
 ),
 
 guessed AS (
@@ -63,15 +52,24 @@ guessed AS (
     GROUP BY scenario, kind
 ),
 
+waited AS (
+    SELECT scenario, kind, sum(wait_count) AS wait_count, max(guess_ns) / 1e6 AS guess_ms
+    FROM simulation.wait_guess
+    INNER JOIN prediction.variant USING (variant_id)
+    GROUP BY scenario, kind
+),
+
 assumed AS (
     SELECT
         scenario, min(edit) AS edit, format(
             'waits for data from worker processes stay as recorded, {:.3f} ms per step: if '
             || 'loading bounds the steps, they last as long as before',
-            any_value(loading_ms)
+            max(loading_ns) / 1e6
         ) AS assumption
     FROM edit
-    CROSS JOIN loaded
+    SEMI JOIN changing USING (scenario)
+    CROSS JOIN overhead.worker_loading
+    WHERE loading_ns > 0.01 * step_ns
     GROUP BY scenario
     HAVING NOT bool_or(coalesce(type = 'wait_data', false))
     UNION ALL
@@ -97,6 +95,23 @@ assumed AS (
     FROM edit
     INNER JOIN guessed USING (scenario)
     GROUP BY scenario, kind, thread_count, guess_ms, working_percent, thread_name
+    UNION ALL
+    SELECT
+        scenario, min(edit), format(
+            CASE kind
+                WHEN 'host'
+                    THEN 'what short waits of the host are for, because it is not recorded: if for '
+                    || 'other work, {0} of them would end up to {1:.3f} ms earlier or later'
+                ELSE 'streams do not wait for work that was over, because such waits are not '
+                || 'recorded: with them, {2} would start up to {1:.3f} ms later'
+            END,
+            wait_count,
+            guess_ms,
+            CASE wait_count WHEN 1 THEN '1 GPU op' ELSE wait_count || ' GPU ops' END
+        )
+    FROM edit
+    INNER JOIN waited USING (scenario)
+    GROUP BY scenario, kind, wait_count, guess_ms
     UNION ALL
     SELECT
         scenario, edit, format(
@@ -127,15 +142,20 @@ assumed AS (
     UNION ALL
     SELECT scenario, edit, 'it takes as long next to other work as it took'
     FROM edit
+    SEMI JOIN (FROM simulation.concurrent_work INNER JOIN prediction.variant USING (variant_id))
+        USING (scenario)
     WHERE action = 'move' OR (action = 'overlap' AND target = 'gpu')
     UNION ALL
     SELECT scenario, edit, 'of the gaps around a removed op the longest stays; gaps=all keeps all'
     FROM edit
+    SEMI JOIN merging USING (scenario)
     WHERE action = 'remove' AND target = 'op' AND coalesce(gaps, 'longest') = 'longest'
         AND part IS NULL
     UNION ALL
     SELECT scenario, edit, 'what waited does not need what it waited for'
     FROM edit
+    SEMI JOIN (FROM simulation.passed_wait INNER JOIN prediction.variant USING (variant_id))
+        USING (scenario)
     WHERE action = 'unsync'
     UNION ALL
     SELECT

@@ -1,5 +1,7 @@
 -- Which of the waits affected by a scenario are inferred? Waits that the trace does not
--- record, but that follow from order and times (`recorded` is false in `graph.edge`).
+-- record, but that follow from order and times (`recorded` is false in `graph.edge`), without
+-- those for GPU work that was over before: `question.scenario_assumption` has these if they
+-- matter.
 -- One row per scenario, edit and kind of wait; empty unless scenarios are requested
 -- (`tracedb whatif`).
 -- Key: scenario, edit, kind.
@@ -30,12 +32,19 @@ guess AS (
     SELECT scenario, edit, 'host' AS kind, call_id AS waiting_id
     FROM work
     INNER JOIN graph.host_awaited USING (gpu_op_id)
-    WHERE NOT recorded AND target IN ('stream', 'event', 'device')
+    WHERE
+        NOT recorded
+        AND target IN ('stream', 'event', 'device')
+        AND gpu_op_end_ns > start_ns
     UNION
     SELECT scenario, edit, 'host', call_id
     FROM span
     INNER JOIN graph.host_awaited USING (call_id)
-    WHERE NOT recorded AND span.type LIKE 'wait_%' AND target IN ('stream', 'event', 'device')
+    WHERE
+        NOT recorded
+        AND span.type LIKE 'wait_%'
+        AND target IN ('stream', 'event', 'device')
+        AND gpu_op_end_ns > start_ns
     UNION
     SELECT scenario, edit, 'stream', wait.gpu_op_id
     FROM work

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .event_times import Cause, EventTime
 from .program import Collective, EventRecord, ProgramError
@@ -88,23 +88,25 @@ class Rendezvous:
                 f"collective {turn} of group {action.group!r} is not {action.name!r} "
                 "on all ranks; launch collectives in one order"
             )
-        if len(works) == self.world_size:
+        if len(works) == (len(action.ranks) or self.world_size):
             self._meet(self.open.pop((action.group, turn)))
 
     def _meet(self, works: list[Work]) -> None:
         moving_ns = max(work.kernel.action.kernel_ns for work in works)
-        causes = [
-            Cause("collective", work.start, moving_ns, work.kernel.id, work.rank)
-            for work in works
-        ]
-        self.agenda.meet(causes, 0, partial(self._end, works, causes))
-
-    def _end(self, works: list[Work], causes: list[Cause], ns: int) -> None:
         for work in works:
-            work.kernel.end_ns = ns
-            others = [cause for cause in causes if cause.source != work.kernel.id]
-            work.truth.edges.extend(edges(others, work.kernel.id, ns))
-            self.agenda.fix(work.end, ns)
+            own_ns = cast("Collective", work.kernel.action).own_ns
+            lasting_ns = moving_ns if own_ns is None else own_ns
+            causes = [
+                Cause("collective", of.start, lasting_ns, of.kernel.id, of.rank)
+                for of in works
+            ]
+            self.agenda.meet(causes, 0, partial(self._end, work, causes))
+
+    def _end(self, work: Work, causes: list[Cause], ns: int) -> None:
+        work.kernel.end_ns = ns
+        others = [cause for cause in causes if cause.source != work.kernel.id]
+        work.truth.edges.extend(edges(others, work.kernel.id, ns))
+        self.agenda.fix(work.end, ns)
 
 
 @dataclass(slots=True, eq=False)

@@ -401,17 +401,18 @@ def _collectives(body: tuple[Action, ...]) -> Iterator[Collective]:
 
 def _collective_args(action: Collective, world_size: int) -> Args:
     """Return the arguments of both op and kernel of a collective."""
+    ranks = action.ranks or range(world_size)
     return {
         "Collective name": action.name,
         "In msg nelems": action.elements,
         "Out msg nelems": action.elements,
-        "Group size": world_size,
+        "Group size": len(ranks),
         "dtype": action.dtype,
         "In split size": "[]",
         "Out split size": "[]",
         "Process Group Name": action.group,
         "Process Group Description": "default_pg",
-        "Process Group Ranks": json.dumps(list(range(world_size))),
+        "Process Group Ranks": json.dumps(list(ranks)),
     }
 
 

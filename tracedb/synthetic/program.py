@@ -121,7 +121,8 @@ class Memset:
 class Collective:
     """A NCCL kernel, launched by every rank, the n-th of a group with the n-th.
 
-    Its data move from the start of the last rank's kernel on, for `kernel_ns`.
+    Its data move from the start of the last rank's kernel on, for the longest
+    `kernel_ns`.
     """
 
     kind: ClassVar[KernelKind] = "collective"
@@ -134,6 +135,11 @@ class Collective:
     elements: int = 1024
     group: str = "0"
     dtype: str = "Float"
+    ranks: tuple[int, ...] = ()
+    """The ranks of the group, if it is not all."""
+    own_ns: int | None = None
+    """[ns] From the start of the last rank's kernel to the end of this one, if it does
+    not end together with the others."""
 
     @property
     def kernel(self) -> str:

@@ -1,0 +1,94 @@
+"""An answer says if it depends on what a wait was for, and that is not recorded.
+
+`python tests/unrecorded.py 1..20` compares random programs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tracedb
+from tracedb import Edit
+from tracedb.synthetic import (
+    EventRecord,
+    Form,
+    Gap,
+    Launch,
+    Op,
+    Program,
+    Rank,
+    StreamSync,
+    StreamWait,
+    Thread,
+    execute,
+    step,
+)
+
+MAIN, SIDE = 7, 20
+RESUMED = Op("aten::item", (Launch(SIDE, 400_000), Gap(1_000), StreamSync(SIDE)))
+HIDDEN = (
+    Op("aten::side", (Launch(SIDE, 20_000, "side"),)),
+    EventRecord("done", SIDE),
+    Gap(200_000),
+    StreamWait(MAIN, "done"),
+    Op("aten::main", (Launch(MAIN, 20_000, "main"),)),
+    Gap(100_000),
+    StreamSync(SIDE),
+    Gap(50_000),
+)
+"""Neither wait takes time: what they are for is over."""
+PROGRAM = Program(
+    (Rank((Thread("main", tuple(step(n, RESUMED, *HIDDEN) for n in range(3))),)),)
+)
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "the side kernel is a little slower": {
+        "target": "gpu",
+        "name": "side",
+        "factor": 2,
+    },
+    "the side kernel is much slower": {"target": "gpu", "name": "side", "factor": 30},
+    "the host is a little faster": {"target": "host", "factor": 0.9},
+    "the host is much faster": {"target": "host", "factor": 0.01},
+}
+STREAM, HOST = "such waits are not recorded", "what short waits of the host are for"
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[bool, str], str]:
+    """What each scenario says, with and without recorded synchronization."""
+    folder = tmp_path_factory.mktemp("waits")
+    (trace,) = execute(PROGRAM)
+    found: dict[tuple[bool, str], str] = {}
+    for recorded in (True, False):
+        path = trace.write(folder / f"{recorded}.json", Form(sync_events=recorded))
+        edits = [Edit(scenario=name, **of) for name, of in SCENARIOS.items()]
+        with tracedb.open() as database:
+            database.ingest([path])
+            with database.simulate(["replay"], edits) as beside:
+                rows = beside.sql(
+                    "SELECT scenario, string_agg(assumption, '\n') "
+                    "FROM question.scenario_assumption GROUP BY scenario"
+                )
+                texts = dict(rows.rows())
+        found |= {(recorded, name): texts.get(name, "") for name in SCENARIOS}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("the side kernel is a little slower", []),
+        ("the side kernel is much slower", [STREAM, HOST]),
+        ("the host is a little faster", []),
+        ("the host is much faster", [STREAM, HOST]),
+    ],
+)
+def test_a_wait_that_would_last_is_told(
+    name: str, told: list[str], said: dict[tuple[bool, str], str]
+) -> None:
+    """Only then, and only if it is not recorded what the wait is for."""
+    assert [text for text in (STREAM, HOST) if text in said[False, name]] == told
+    assert STREAM not in said[True, name]
+    assert HOST not in said[True, name]

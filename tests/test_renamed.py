@@ -177,12 +177,19 @@ def old_database(path: Path, tmp_path: Path) -> Path:
         connection.execute(f"ATTACH '{old}' AS old (STORAGE_VERSION 'v1.5.0')")
         connection.execute(f"ATTACH '{path}' AS new (READ_ONLY)")
         connection.execute(recipe)
-        names = connection.execute(
+        # What is stored now may have more columns than then.
+        tables = connection.execute(
+            "SELECT table_name, string_agg(column_name, ', ') FROM duckdb_columns() "
+            "WHERE database_name = 'old' AND schema_name = 'raw' AND table_name IN ("
             "SELECT table_name FROM duckdb_tables() "
-            "WHERE database_name = 'new' AND schema_name = 'raw'"
+            "WHERE database_name = 'new' AND schema_name = 'raw') "
+            "GROUP BY table_name"
         ).fetchall()
-        for (name,) in names:
-            connection.execute(f"INSERT INTO old.raw.{name} FROM new.raw.{name}")
+        for name, columns in tables:
+            connection.execute(
+                f"INSERT INTO old.raw.{name} ({columns}) "
+                f"SELECT {columns} FROM new.raw.{name}"
+            )
         connection.execute(
             "UPDATE old.raw.database SET value = 'an older one' "
             "WHERE property = 'fingerprint'"

@@ -87,7 +87,7 @@ def train(paths: tuple[str, ...], path: str, output: out.Output) -> None:
     for name in done.too_few:
         tell(f"too few shapes for a model: {name}")
     for why in done.doubtful:
-        tell(f"doubtful: {why}; measure more shapes, or leave this model out")
+        tell(f"doubtful: {why}")
     output.rows(_listed(done.models), _BRIEF_MODELS)
 
 

@@ -1075,6 +1075,18 @@ def test_train_warns_of_useless_models(tmp_path: Path) -> None:
     assert "leave this model out" in warned[0]
 
 
+def test_train_warns_of_a_wrong_unit(tmp_path: Path) -> None:
+    """Times a thousand times too long fit a model well, but no data sheet."""
+    wrong = measured("memset").with_columns(pl.col("time_ns") * 1000)
+    write(wrong, tmp_path / "sets.parquet")
+    done = run("train", tmp_path / "sets.parquet", "-o", tmp_path / "models")
+    assert done.exit_code == 0
+    (warned,) = [line for line in done.stderr.splitlines() if "doubtful" in line]
+    assert (
+        "times as long as by the data sheet; check that its times are in ns" in warned
+    )
+
+
 def test_evaluate_shows_all_scores(tmp_path: Path) -> None:
     """Each split has the model and its baselines, with all four scores."""
     write(measured("memset", 200), tmp_path / "sets.parquet")

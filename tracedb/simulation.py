@@ -6,7 +6,7 @@ memory. Stored variants are read, not computed again.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -68,7 +68,7 @@ def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
     """
     there = [int(n) for (n,) in connection.execute(_THERE, [[*methods]]).fetchall()]
     with ExitStack() as stack:
-        with _in_range():
+        with _in_range() if edits else nullcontext():
             cursor, stored = stack.enter_context(
                 beside(connection, methods, edits, allow_files=allow_files)
             )

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _DOUBTFUL = 1.0
 """Mean error of held-out rows from which a model tells next to nothing."""
 _WRONG_UNIT = 0.98
-"""Error of the data sheet from which times are 50 times as long as by the data sheet; of
-all measurements that tracedb ships models of, the most is 17 times."""
+"""Error of the data sheet from which times are 50 times as long as it says; of all
+measurements that tracedb ships models of, the most is 17 times."""
 
 
 @dataclass(frozen=True)

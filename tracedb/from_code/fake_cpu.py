@@ -57,6 +57,11 @@ class FakeCpu(FakeGpu):
         del tensor
         return False
 
+    def _stays_on_host(self, device: object) -> bool:
+        """The host is the device."""
+        del device
+        return False
+
     def _names(self, device: object) -> bool:
         """Raise `EstimateError` for a GPU; every other device is the CPU."""
         if is_gpu(device):

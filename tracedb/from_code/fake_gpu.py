@@ -230,13 +230,15 @@ class FakeGpu(TorchFunctionMode):
         named = [v for v in (*args, *kwargs.values()) if is_gpu(v) or _is_cpu(v)]
         if not named:
             return func(*args, **kwargs)
-        # What PyTorch's own code creates on the host (step counts) stays there.
-        is_kept = _is_cpu(named[-1]) and place.is_torch_calling()
-        on_gpu = not is_kept and self._names(named[-1])
+        on_gpu = not self._stays_on_host(named[-1]) and self._names(named[-1])
         args = tuple(_CPU if is_gpu(value) else value for value in args)
         kwargs = {k: _CPU if is_gpu(v) else v for k, v in kwargs.items()}
         with self._side.placing(on_gpu=on_gpu, is_given=True):
             return func(*args, **kwargs)
+
+    def _stays_on_host(self, device: object) -> bool:
+        """Whether PyTorch's own code creates something there, such as step counts."""
+        return _is_cpu(device) and place.is_torch_calling()
 
     def _names(self, device: object) -> bool:
         """Whether a device that the code names stands for the GPU.

@@ -19,15 +19,15 @@ from tracedb import kernels, microbench
 from tracedb.cli.main import tracedb as command
 from tracedb.from_code.cpu.host import PARTS, HostModel, Timed, fit, parts
 from tracedb.from_code.cpu.measured import HOST, MODELS, MeasuredCpu
+from tracedb.from_code.cpu.op_times import in_pieces
 from tracedb.from_code.error_sources import ErrorSource, band, largest_sources
 from tracedb.from_code.fake_run import FakeRun
-from tracedb.from_code.program import tree
+from tracedb.from_code.ops import Dispatched, Shape
+from tracedb.from_code.program import Node, tree
 from tracedb.microbench.timing import ColdTimer, Effort
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tracedb.from_code.program import Node
 
 SCRIPT = """
 import torch
@@ -257,6 +257,39 @@ def test_cold_calls_follow_other_work() -> None:
     assert len(taken) == 3
     assert done[:2] == ["work", "work"]
     assert done[2:] == ["other", "work"] * (len(done[2:]) // 2)
+
+
+@pytest.mark.parametrize(
+    ("op", "dims", "expected"),
+    [
+        ("batch_norm", (8, 3, 4, 4), ("batch_norm_nchw", 24, 16)),
+        ("batch_norm_backward", (8, 3, 4), ("batch_norm_nchw_backward", 24, 4)),
+        ("batch_norm", (8, 3), ("batch_norm_nhwc", 8, 3)),
+        ("batch_norm_backward", (8, 3, 1, 1), ("batch_norm_nhwc_backward", 8, 3)),
+        ("layer_norm", (8, 3), ("layer_norm", 3, 8)),
+    ],
+)
+def test_batch_norms_go_by_pieces(
+    op: str, dims: tuple[int, ...], expected: tuple[str, int, int]
+) -> None:
+    """A CPU loops over channels of images, or over examples."""
+    images = Shape(dims, "float", 4)
+    norm = Dispatched("aten::norm", [images], [], is_on_gpu=False, is_view=False)
+    rows = pl.DataFrame({"place": [0], "op": [op], "rows": [3], "width": [8]})
+    found = in_pieces(rows, [Node("norm", "op", dispatched=norm)])
+    assert found.select("op", "rows", "width").rows() == [expected]
+
+
+def test_measurements_of_another_version_are_refused(tmp_path: Path) -> None:
+    """Their models have other names, without which an estimate would be a guess."""
+    host = HostModel(dict.fromkeys(PARTS, 1.0), 0.1)
+    facts = {"processor": "A", "threads": 1, "memory_bytes": 1}
+    MeasuredCpu(tmp_path, host, facts).save()
+    assert MeasuredCpu.load(tmp_path).host == host
+    text = (tmp_path / HOST).read_text()
+    (tmp_path / HOST).write_text(text.replace('"format": 2', '"format": 1'))
+    with pytest.raises(tracedb.EstimateError, match="another version of tracedb"):
+        MeasuredCpu.load(tmp_path)
 
 
 def test_an_incomplete_folder_is_refused(tmp_path: Path) -> None:

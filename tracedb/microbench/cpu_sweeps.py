@@ -5,7 +5,6 @@ smallest, the overhead of the call dominates, which is measured as well.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
 
 from .case import ARITY, COUNTED_ALIKE, Case, Shape, pixels_out
 from .indices import expected_distinct
@@ -14,7 +13,12 @@ from .sweeps import cases, grid, octaves, square_convolution
 _FLOAT = ("float32",)
 _CONVOLUTIONS = ("forward", "backward_input", "backward_weight")
 _LAYER_NORM = ("layer_norm", "layer_norm_backward")
-_BATCH_NORM = ("batch_norm", "batch_norm_backward")
+_BATCH_NORM = tuple(
+    f"batch_norm_{layout}{end}"
+    for layout in ("nchw", "nhwc")
+    for end in ("", "_backward")
+)
+"""By what lies in one piece: a channel of an image, or all channels of an example."""
 _SOFTMAX = (*("softmax", "softmax_backward", "log_softmax", "log_softmax_backward"),)
 _LEAST_GFLOP, _MOST_GFLOP = 1e-4, 0.4
 _COLOURS, _FILTERS = 3, (1, 3, 5, 7)
@@ -83,11 +87,16 @@ def _rows() -> Iterator[Case]:
 
 
 def _batch_norm() -> Iterator[Case]:
-    images, sides = octaves(8, 128, 1), (1, 2, 4, 8, 16, 32, 56)
-    widths = sorted({count * side * side for count, side in product(images, sides)})
-    every = grid(rows=octaves(16, 512, 1), width=widths)
-    shapes = [s for s in every if s["rows"] * s["width"] <= 2**20]
-    yield from cases("normalisation", _BATCH_NORM, _FLOAT, shapes)
+    sides = (2, 3, 4, 7, 8, 14, 16, 28, 32, 56)
+    pixels = [side * side for side in sides]
+    images = grid(rows=octaves(16, 2**16, 1), width=pixels)
+    yield from cases("normalisation", _BATCH_NORM[:2], _FLOAT, _small(images))
+    examples = grid(rows=octaves(8, 2**12, 1), width=octaves(16, 1024, 1))
+    yield from cases("normalisation", _BATCH_NORM[2:], _FLOAT, _small(examples))
+
+
+def _small(shapes: Iterable[Shape]) -> list[Shape]:
+    return [s for s in shapes if s["rows"] * s["width"] <= 2**20]
 
 
 def _convolutions() -> Iterator[Case]:
@@ -187,10 +196,13 @@ def _tiny() -> Iterator[Case]:
     for family, ops in {
         "reduction": ("sum", "mean", "mse_loss"),
         "softmax": _SOFTMAX,
-        "normalisation": (*_LAYER_NORM, *_BATCH_NORM),
+        "normalisation": _LAYER_NORM,
         "index": ("index", "gather", "tril"),
     }.items():
         yield from cases(family, ops, _FLOAT, squares)
+    # A batch norm takes two examples.
+    pairs = [{"rows": n + 1, "width": 2 * n} for n in _TINY]
+    yield from cases("normalisation", _BATCH_NORM, _FLOAT, pairs)
     copied = [{"batch": 1, **s} for s in squares]
     yield from cases("copy", ("copy", "contiguous", "transpose"), _FLOAT, copied)
     yield from cases("concat", ("cat",), _FLOAT, [{"tensors": 2, **s} for s in squares])
@@ -243,14 +255,14 @@ def _tiny_layers() -> Iterator[Case]:
 
 
 PARTS: Mapping[Callable[[], Iterable[Case]], int] = {
-    _tiny: 132,
+    _tiny: 140,
     _products: 220,
     _batched_products: 100,
     _simple: 17 * 48,
     _made: 96,
     _pooled: 96,
     _rows: 9 * 60,
-    _batch_norm: 120,
+    _batch_norm: 160,
     _convolutions: 330,
     _lookups: 120,
     _bags: 120,

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 OPS, MODELS, HOST = "ops.parquet", "models", "host.json"
 """The contents of the folder: measured ops, their models, and host times."""
-_FORMAT = 1
+_FORMAT = 2
+"""Before 2, models of batch norms were by channel and had other names."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class MeasuredCpu:
         folder = Path(folder)
         try:
             read = json.loads((folder / HOST).read_text("utf-8"))
-            # Other formats have other parts.
+            is_current = read["format"] == _FORMAT
             part_ns = {part: float(read["part_ns"][part]) for part in PARTS}
             host = HostModel(part_ns, float(read["spread"]))
             found = cls(folder, host, dict(read["facts"]))
@@ -66,4 +67,9 @@ class MeasuredCpu:
                 f"{folder}: no CPU was measured there, or not to the end; "
                 f"`tracedb kernels cpu -o {folder}` does"
             ) from error
+        if not is_current:
+            raise EstimateError(
+                f"{folder}: another version of tracedb measured this CPU; "
+                f"`tracedb kernels cpu -o {folder}` measures what is missing"
+            )
         return found

@@ -8,9 +8,10 @@ measured roofline of memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -37,6 +38,7 @@ INNER JOIN (
 ) USING (op_id)
 ORDER BY ALL
 """
+_BATCH_NORM = "batch_norm"
 _ADDED_BYTES = 12
 """[B] What an addition of two fp32 elements moves."""
 _LEAST_BYTES = 16 * _ADDED_BYTES
@@ -65,6 +67,7 @@ def op_times(
     keys = {id(node): key_of(node) for node in nodes}
     unique = {keys[id(node)]: node for node in nodes}
     problems = _problems(connection, list(unique.values()))
+    problems = in_pieces(problems, list(unique.values()))
     modelled = _modelled(problems, models)
     rest = {k: node for n, (k, node) in enumerate(unique.items()) if n not in modelled}
     times = _by_roofline(rest, models)
@@ -103,6 +106,32 @@ def _problems(
     found = frame(connection.sql(_PROBLEMS))
     places = found["first_number"].replace_strict(numbers, return_dtype=pl.Int64)
     return found.with_columns(place=places).drop("first_number")
+
+
+def in_pieces(problems: pl.DataFrame, nodes: Sequence[Node]) -> pl.DataFrame:
+    """Batch norms by what lies in one piece of memory, over which a CPU loops.
+
+    That is a channel of an image (op `batch_norm_nchw`), or an example where each
+    channel is one number (`batch_norm_nhwc`): many small pieces take longer than a few
+    large ones. `place` of a problem is the index of its node. Layouts are not known, so
+    images are taken to be contiguous.
+    """
+    rows = [_by_piece(row, nodes[row["place"]]) for row in problems.to_dicts()]
+    return pl.DataFrame(rows, schema=problems.schema)
+
+
+def _by_piece(row: dict[str, Any], node: Node) -> dict[str, Any]:
+    op = row["op"]
+    if node.dispatched is None or not (op or "").startswith(_BATCH_NORM):
+        return row
+    examples, channels, *sides = node.dispatched.tensors[0].dims
+    pixels = prod(sides)
+    if pixels > 1:
+        layout, pieces, width = "nchw", examples * channels, pixels
+    else:
+        layout, pieces, width = "nhwc", examples, channels
+    named = f"{_BATCH_NORM}_{layout}{op.removeprefix(_BATCH_NORM)}"
+    return row | {"op": named, "rows": pieces, "width": width}
 
 
 def _modelled(problems: pl.DataFrame, models: Models) -> dict[int, OpTime]:

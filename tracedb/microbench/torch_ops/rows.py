@@ -12,7 +12,7 @@ from ..case import Case
 from .tensors import Maker, gradient, op_of
 
 _BACKWARD = "_backward"
-_IMAGES = 32
+_IMAGES, _CHANNELS = 32, 64
 _Op = TypeVar("_Op")
 
 _REDUCTIONS: dict[str, Callable[..., Tensor]] = {
@@ -77,8 +77,22 @@ def _rms_norm(rows: int, width: int, tensor: Callable[..., Tensor]) -> _Normed:
 def _batch_norm(rows: int, width: int, tensor: Callable[..., Tensor]) -> _Normed:
     """Batch norm with rows as channels, with elements in as many images as possible."""
     images = next(n for n in range(_IMAGES, 0, -1) if width % n == 0)
-    x = tensor(images, rows, width // images)
-    scale, shift = tensor(rows), tensor(rows)
+    return _batch_normed(tensor(images, rows, width // images), tensor)
+
+
+def _batch_norm_nchw(rows: int, width: int, tensor: Callable[..., Tensor]) -> _Normed:
+    """Batch norm with rows as channels of images: each lies in one piece."""
+    channels = next(n for n in range(_CHANNELS, 0, -1) if rows % n == 0)
+    return _batch_normed(tensor(rows // channels, channels, width), tensor)
+
+
+def _batch_norm_nhwc(rows: int, width: int, tensor: Callable[..., Tensor]) -> _Normed:
+    """Batch norm with rows as examples: all channels of one lie in one piece."""
+    return _batch_normed(tensor(rows, width), tensor)
+
+
+def _batch_normed(x: Tensor, tensor: Callable[..., Tensor]) -> _Normed:
+    scale, shift = tensor(x.shape[1]), tensor(x.shape[1])
     return [x, scale, shift], lambda: F.batch_norm(
         x, None, None, scale, shift, training=True
     )
@@ -88,6 +102,8 @@ _NORMS: dict[str, Callable[..., _Normed]] = {
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "batch_norm": _batch_norm,
+    "batch_norm_nchw": _batch_norm_nchw,
+    "batch_norm_nhwc": _batch_norm_nhwc,
 }
 
 

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +23,7 @@ import cpu_batch
 import msgspec
 import side_by_side
 from measure import cache, tell
-from pages import table
+from pages import machine, table
 from whatif_pairs import MEMORY
 
 if TYPE_CHECKING:
@@ -130,9 +131,11 @@ def rows_of(threads: int, folder: Path) -> Iterator[Row]:
 
 
 ABOUT = """
-Three models at five batch sizes, by `python benchmarks/estimate_cpu.py`. The CPU's
-measurements do not include them, and no constant is fitted to them. They are no clean
-hold-out: their errors were looked at while the method was chosen.
+Three models at five batch sizes, by `python benchmarks/estimate_cpu.py` on
+{machine}, PyTorch {torch}.
+The CPU's measurements do not include them, and no constant is fitted
+to them. They are no clean hold-out: their errors were looked at while the method was
+chosen.
 
 The models are those of `docs/cpu-batch.md`, which describes how steps are measured.
 They keep their memory. By default the C library returns memory after each step, and a
@@ -140,15 +143,16 @@ step then also pays for the page faults. Errors are unsigned geometric means; th
 is 15 %. *Within* is how often the band, which is for four of five, has the measured
 step.
 
-With two threads, most estimates are too short. Gradients of batch norms are estimated
-28 to 41 % too short there where images are many and small, and gradients of embedding
-tables take longer in a step than by themselves.
+With two threads, most estimates are too short: among them gradients of batch norms of
+many small images, and gradients of embedding tables, which take longer in a step than
+by themselves.
 """
 
 
 def page(rows: Sequence[Row]) -> Iterator[str]:
     """The part of the page."""
-    yield from (HEADING.rstrip(), ABOUT.rstrip(), "")
+    about = ABOUT.format(machine=machine(None), torch=version("torch"))
+    yield from (HEADING.rstrip(), about.rstrip(), "")
     head = ["threads", "model", "error, %", "noise, %", "within"]
     yield from table(head, list(_results(rows)))
     yield ""

@@ -62,7 +62,7 @@ step_from = click.option(
 one_step = click.option(
     "--one-step",
     is_flag=True,
-    help="Each trace is one step, if nothing divides it into steps.",
+    help="Take each trace as one step, instead of the profiler's steps.",
 )
 table_map = click.option(
     "--map",

@@ -420,18 +420,23 @@ def assert_foretold(
         happened = times(trace.truth)
         foretold = predicted.times[one.name, rank, name]
         numbers = renumbered(foretold)
-        of_steps = {
-            step: [
-                numbers[what, thread, number + beside]
-                for what, thread, number in works
-                for beside in (-1 / 4, 0, 1 / 4)
-                if (what, thread, number + beside) in numbers
-            ]
-            for step, works in predicted.launched[one.name, rank].items()
-        }
-        happened |= periods(happened, of_steps)
+        launched = predicted.launched[one.name, rank]
+        happened |= periods(happened, remaining(launched, numbers))
         foretold = {numbers.get(what, what): span for what, span in foretold.items()}
         assert wrong_times(happened, foretold) == {}, (one.name, rank, name)
+
+
+def remaining(launched: Launched, numbers: Mapping[Any, Any]) -> dict[int, list[Any]]:
+    """The GPU ops of each step that remain, and those inserted beside, renumbered."""
+    return {
+        step: [
+            numbers[what, thread, number + beside]
+            for what, thread, number in works
+            for beside in (-1 / 4, 0, 1 / 4)
+            if (what, thread, number + beside) in numbers
+        ]
+        for step, works in launched.items()
+    }
 
 
 def renumbered(foretold: Times) -> dict[Any, Any]:

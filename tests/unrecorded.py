@@ -18,6 +18,7 @@ from executed import (
     one_thread,
     periods,
     predict,
+    remaining,
     renumbered,
     times,
 )
@@ -48,16 +49,7 @@ def error(one: Case, name: str, predicted: Predicted) -> float:
     program, delays = CHANGES[name][0](one.program, one.delays)
     (trace,) = execute(program, delays)
     foretold = predicted.times[one.name, 0, name]
-    numbers = renumbered(foretold)
-    of_steps = {
-        step: [
-            numbers[what, thread, number + beside]
-            for what, thread, number in works
-            for beside in (-1 / 4, 0, 1 / 4)
-            if (what, thread, number + beside) in numbers
-        ]
-        for step, works in predicted.launched[one.name, 0].items()
-    }
+    of_steps = remaining(predicted.launched[one.name, 0], renumbered(foretold))
     errors = [0.0]
     for key, (start_ns, end_ns) in periods(times(trace.truth), of_steps).items():
         if key[0] == "period":

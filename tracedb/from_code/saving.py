@@ -100,8 +100,8 @@ class _Checkpoints:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._load = torch.load
-        self._all: list[_Saved] = []
-        self._files: dict[str, _Saved] = {}
+        self._all: dict[str | bytes, _Saved] = {}
+        """By the path of the file, or the mark in a buffer."""
 
     def save(self, obj: object, f: Any, *_: object, **__: object) -> None:  # noqa: ANN401 (a path or a file)
         """Copy tensors to the host and keep their forms."""
@@ -112,11 +112,10 @@ class _Checkpoints:
         _Pickler(text, saved, self._recorder).dump(obj)
         saved.text = text.getvalue()
         name = _name(f)
-        if name:
-            self._files[name] = saved
-        else:
-            f.write(_MARK % len(self._all))
-            self._all.append(saved)
+        mark = _MARK % len(self._all)
+        self._all[name or mark] = saved
+        if not name:
+            f.write(mark)
 
     def load(
         self,
@@ -134,15 +133,12 @@ class _Checkpoints:
     def _found(self, f: Any) -> _Saved | None:  # noqa: ANN401
         name = _name(f)
         if name:
-            return self._files.get(name)
+            return self._all.get(name)
         begin = f.tell()
-        mark = f.read(_SIZE)
-        numbers = range(len(self._all))
-        number = next((n for n in numbers if mark == _MARK % n), None)
-        if number is not None:
-            return self._all[number]
-        f.seek(begin)
-        return None
+        saved = self._all.get(f.read(_SIZE))
+        if saved is None:
+            f.seek(begin)
+        return saved
 
     def _made(self, location: Any, form: _Form) -> torch.Tensor:  # noqa: ANN401
         """A tensor, made on the host and copied to where it was or is wanted."""
@@ -165,12 +161,5 @@ def _name(f: Any) -> str:  # noqa: ANN401 (a path or a file)
 def saving(recorder: Recorder) -> Iterator[None]:
     """Let `torch.save` overwrite nothing within the block, and find it again."""
     kept = _Checkpoints(recorder)
-
-    def saved(obj: object, f: object, *args: object, **kwargs: object) -> None:
-        kept.save(obj, f, *args, **kwargs)
-
-    def loaded(f: object, *args: object, **kwargs: object) -> object:
-        return kept.load(f, *args, **kwargs)
-
-    with changed(torch, {"save": saved, "load": loaded}):
+    with changed(torch, {"save": kept.save, "load": kept.load}):
         yield

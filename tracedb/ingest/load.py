@@ -14,7 +14,7 @@ from tracedb.errors import IngestError
 from tracedb.ingest import bounds, execution_graph, files, kineto
 from tracedb.ingest.decompress import Text, unreadable
 from tracedb.ingest.events import Cutter
-from tracedb.ingest.foreign import chakra, nsight, operations, reader_of
+from tracedb.ingest.foreign import chakra, operations, reader_of
 from tracedb.ingest.issues import Issues
 from tracedb.ingest.json_text import entries, joined
 from tracedb.ingest.prefetch import prefetch
@@ -131,15 +131,13 @@ def load(
     if it must be loaded again with `is_careful`.
     """
     head = files.head(source)
-    reader = reader_of(source.path, head)
+    reader = reader_of(source.path, head, source.part)
     if source.mapping:
         if reader is not operations:
             raise IngestError(
                 f"{source.name}: not a table of operations, so there is nothing to map"
             )
         reader = operations.MappedReader(source.mapping)
-    if source.part is not None:
-        reader = nsight.ProcessReader(source.part)
     if reader is not None:
         return _load_foreign(connection, source, reader, numbers)
     if chakra.recognises(source.path, head):

@@ -66,9 +66,8 @@ def op_times(
     """The time of each op by `id(node)`. The database must be empty."""
     keys = {id(node): key_of(node) for node in nodes}
     unique = {keys[id(node)]: node for node in nodes}
-    problems = _problems(connection, list(unique.values()))
-    problems = in_pieces(problems, list(unique.values()))
-    modelled = _modelled(problems, models)
+    each = list(unique.values())
+    modelled = _modelled(in_pieces(_problems(connection, each), each), models)
     rest = {k: node for n, (k, node) in enumerate(unique.items()) if n not in modelled}
     times = _by_roofline(rest, models)
     for number, key in enumerate(unique):

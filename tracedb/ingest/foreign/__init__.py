@@ -32,7 +32,6 @@ __all__ = [
     "chakra",
     "flight_recorder",
     "nccl_inspector",
-    "nsight",
     "operations",
     "parts_of",
     "perfetto",
@@ -72,8 +71,10 @@ _READERS: tuple[ForeignReader, ...] = (
 )
 
 
-def reader_of(path: Path, head: bytes) -> ForeignReader | None:
-    """The reader that recognises a file or folder, if any."""
+def reader_of(path: Path, head: bytes, part: int | None = None) -> ForeignReader | None:
+    """The reader that recognises a file or folder, if any; of a part, its own."""
+    if part is not None:
+        return nsight.ProcessReader(part)
     return next((r for r in _READERS if r.recognises(path, head)), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 from collections.abc import Iterator
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         os.environ.setdefault("JDK_JAVA_OPTIONS", quick)
         tracedb.open().close()
+    gc.disable()  # until the test modules are read
 
 
 # The slowest files come first, so that no worker is left with one at the end; the first
@@ -65,6 +67,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the slowest files first."""
     places = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage of the tests alone: a worker keeps what modules hold."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from tracedb.from_code.cpu import workspace
 from tracedb.from_code.fake_run import FakeRun, FakeStep
 from tracedb.from_code.launches import LaunchTable
 from tracedb.from_code.ops import Argument, Dispatched, Shape
+from tracedb.from_code.recordings import Source
 
 Make = Callable[[int], Callable[[], object]]
 
@@ -507,3 +509,38 @@ def test_launches_of_ops() -> None:
     assert launched(op("cat", joined[:1], "-1")) == ["CatArrayBatchedCopy_vectorized"]
     host = Dispatched("aten::add", [], matrix, is_on_gpu=False, is_view=False)
     assert launched(host) == []
+
+
+@pytest.mark.parametrize("has_frozen", [False, True])
+def test_garbage_of_earlier_code_is_freed(tmp_path: Path, *, has_frozen: bool) -> None:
+    """Cycles are garbage, too, whatever else garbage collection excludes."""
+    path = tmp_path / "train.py"
+    path.write_text(CYCLES)
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    try:
+        if has_frozen:
+            gc.freeze()
+        before = gc.get_freeze_count()
+        step = Source(f"{path}:step", (), "NVIDIA H100").at(None).fake
+        assert gc.get_freeze_count() == before
+    finally:
+        gc.unfreeze()
+        if frozen:
+            gc.freeze()
+    assert step.memory.peak_bytes == 4 << 20
+
+
+CYCLES = """
+import torch
+
+class Node:
+    def __init__(self):
+        self.itself = self
+        self.held = torch.empty(1 << 20, device="cuda")
+
+Node()
+
+def step():
+    Node()
+"""

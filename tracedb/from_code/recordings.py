@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +15,7 @@ from tracedb.from_code.program import tree
 from tracedb.from_code.script import Step, load, split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tracedb.from_code.fake_run import FakeStep
     from tracedb.from_code.job import Job
@@ -126,9 +128,10 @@ class Source:
         Raises `EstimateError` where it cannot run.
         """
         goes_on = goes_on and self.can_go_on
-        step = self._loaded if goes_on and self._loaded else self._called()
-        called = step.with_batch(batch)
-        fake = self._run.step(called, goes_on=goes_on)
+        with nullcontext() if goes_on else _new_garbage_only():
+            step = self._loaded if goes_on and self._loaded else self._called()
+            called = step.with_batch(batch)
+            fake = self._run.step(called, goes_on=goes_on)
         self.is_gpu_asked |= self._run.is_name_asked
         return Recording(called, fake, self._run.ranks)
 
@@ -150,3 +153,19 @@ class Source:
         with self._run.inside(), step_errors():
             self._loaded = load(path, name, [str(one) for one in self._inputs])
         return self._loaded
+
+
+@contextmanager
+def _new_garbage_only() -> Iterator[None]:
+    """Exclude all objects that exist from garbage collection within the block.
+
+    To look at those of PyTorch's modules takes longer than many a step.
+    """
+    is_ours = not gc.get_freeze_count()
+    if is_ours:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if is_ours:
+            gc.unfreeze()

@@ -7,6 +7,7 @@ import inspect
 import sys
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -89,11 +90,16 @@ class Script:
             if name != "__main__"
             and (file := getattr(module, "__file__", None))
             and place.is_users(file)
-            and Path(file).resolve().is_relative_to(root)
+            and _resolved(file).is_relative_to(root)
         }
         for name in found:
             del sys.modules[name]
         return found
+
+
+@lru_cache(maxsize=4096)
+def _resolved(file: str) -> Path:
+    return Path(file).resolve()
 
 
 def _refused(parser: argparse.ArgumentParser, message: str) -> NoReturn:

@@ -55,6 +55,7 @@ _NEEDS = {
             f"the traces have no allocations; {_RECORDS} (profile_memory=True)",
         ),
     ),
+    "overhead_by_op": ("op_count", "this database has no ops, only calls and GPU work"),
     **dict.fromkeys(
         ("module", "module_tree", "efficiency_by_module"),
         ("has_stack", _NO_STACKS),
@@ -81,6 +82,8 @@ _OTHER_NEEDS = {
         ("efficiency", "efficiency_by_op", "efficiency_by_step"),
         "this database has no kernels that compute",
     ),
+    "kernel_error": "no kernel's time is predicted; `tracedb ask DB kernel_coverage` "
+    "has how many are, by family",
     "embedding_table": "this database has no embedding lookups on a GPU",
     "data_loading": "this database has no DataLoader ranges (staging.data_loading)",
     "wait": "no call, thread or GPU work is known to have waited for another",

@@ -764,7 +764,7 @@ MISTAKES = {
     ),
     "no JSON": (
         "ingest {}/page.html --db {}/new.duckdb",
-        "page.html: JSON is malformed",
+        "page.html: is a web page",
     ),
     "no trace": (
         "ingest {}/settings.json --db {}/new.duckdb",
@@ -800,7 +800,7 @@ MISTAKES = {
         "no question top_kernels; did you mean top_kernel",
     ),
     "no node": ("depends {}/tiny.duckdb --node 99", "no node 99; graph.node lists"),
-    "mistyped node": ("depends {}/tiny.duckdb --node gem", "; did you mean gemm or "),
+    "mistyped node": ("depends {}/tiny.duckdb --node gem", "; did you mean gemm?"),
     "mistyped command": ("sumary {}/tiny.duckdb", "'sumary'; did you mean summary?"),
     "command of an underscore": (
         "critical_path {}/tiny.duckdb",

@@ -1023,7 +1023,10 @@ def find_question(name: str) -> catalog.Relation:
     Raises `QueryError` that names the nearest ones where there is none.
     """
     known = {r.name: r for r in catalog.relations() if r.layer == "question"}
-    bare = name.removeprefix("question.")
+    bare, bracket, values = name.removeprefix("question.").partition("(")
+    if bare in known and bracket:
+        given = " ".join(re.findall(r"\w+", values)) or "VALUE"
+        raise QueryError(f"{name}: values follow the name: `ask DB {bare} {given}`")
     if bare not in known:
         hint = renamed.hint(f"question.{bare}")
         near = f"; {hint}" if hint else _meant_question(bare, known)
@@ -1038,7 +1041,8 @@ def _meant_question(name: str, known: dict[str, catalog.Relation]) -> str:
     from tracedb.subjects import answers_to
 
     by_words, is_clear = answers_to(name)
-    near = by_words if is_clear else []
+    near = get_close_matches(name, list(known), n=1, cutoff=0.9)
+    near = near or (by_words if is_clear else [])
     near = near or get_close_matches(name, list(known), n=3, cutoff=0.7) or by_words
     if not near:
         words = {word for word in name.lower().split("_") if len(word) > len("of")}

@@ -89,9 +89,16 @@ ORDER BY node.start_ns, node.node_id
 """
 
 
+# Names that contain the given one, or are misspelt by a letter in four at most.
 _NEAR = """
 SELECT name
 FROM (SELECT DISTINCT name FROM graph.node WHERE name IS NOT NULL)
+WHERE
+    length($node) > 1
+    AND (
+        contains(lower(name), lower($node))
+        OR damerau_levenshtein(lower(name), lower($node)) <= length($node) // 4
+    )
 ORDER BY
     contains(lower(name), lower($node)) DESC,
     jaro_winkler_similarity(lower(name), lower($node)) DESC,

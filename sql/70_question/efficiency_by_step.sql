@@ -1,6 +1,7 @@
 -- What share of the hardware's peak do steps reach (MFU, model FLOPs utilization)? For the
 -- work launched in a step, over its period; without steps, over the whole trace. Work with
--- unknown FLOPs counts as zero, so shares are lower bounds.
+-- unknown FLOPs counts as zero, so shares are lower bounds; if no FLOPs are known and some
+-- are unknown, they and MFU are NULL.
 -- One row per step and device that ran kernels, or per trace and device without steps.
 -- Key: trace_id, step_id, device.
 CREATE VIEW question.efficiency_by_step (
@@ -20,7 +21,7 @@ CREATE VIEW question.efficiency_by_step (
     period_ns,
     -- [1] Model FLOPs utilization (MFU): the time that the FLOPs of GEMMs, convolutions and
     -- attention would take at the peaks of their units, divided by the period; NULL if the
-    -- peaks are not listed.
+    -- peaks are not listed, or no FLOPs are known.
     mfu_share,
     -- [1] Share of the peak that all arithmetic reaches over kernel time only.
     compute_share,
@@ -32,7 +33,7 @@ CREATE VIEW question.efficiency_by_step (
     -- [1] Share of kernel time whose FLOPs and bytes rest on sizes or types that were not
     -- recorded and are assumed.
     assumed_share,
-    -- [FLOP] FLOPs.
+    -- [FLOP] FLOPs; NULL if none are known.
     flops,
     -- [FLOP/s] Over the period.
     flops_per_second
@@ -58,29 +59,50 @@ placed AS (
     SELECT rate.*, step_id
     FROM prediction.work_rate AS rate
     LEFT JOIN staging.step_work USING (gpu_op_id)
+),
+
+reached AS (
+    SELECT
+        placed.trace_id,
+        rank,
+        placed.step_id,
+        part.step,
+        device,
+        any_value(hardware) AS hardware,
+        any_value(part.end_ns - part.start_ns) AS period_ns,
+        1e9 * sum(
+            CASE WHEN family IN ('gemm', 'convolution', 'attention') THEN flops ELSE 0 END
+            / peak_flops_per_second
+        ) / nullif(period_ns, 0) AS mfu_share,
+        prediction.peak_share(flops, peak_flops_per_second, known_ns) AS compute_share,
+        1e9 * sum(traffic_bytes / peak_bytes_per_second) / nullif(period_ns, 0) AS memory_share,
+        1 - coalesce(sum(known_ns), 0) / nullif(sum(time_ns), 0) AS unknown_share,
+        coalesce(sum(assumed_ns), 0) / nullif(sum(time_ns), 0) AS assumed_share,
+        sum(flops) AS total_flops,
+        total_flops > 0 OR count(*) = count(flops) AS has_flops
+    FROM placed
+    INNER JOIN part
+        ON
+            placed.trace_id = part.trace_id
+            AND placed.step_id IS NOT DISTINCT FROM part.step_id
+    INNER JOIN staging.trace AS trace ON placed.trace_id = trace.trace_id
+    GROUP BY placed.trace_id, rank, placed.step_id, part.step, device
 )
 
 SELECT
-    placed.trace_id,
+    trace_id,
     rank,
-    placed.step_id,
-    part.step,
+    step_id,
+    step,
     device,
-    any_value(hardware),
-    any_value(part.end_ns - part.start_ns) AS period_ns,
-    1e9 * sum(
-        CASE WHEN family IN ('gemm', 'convolution', 'attention') THEN flops ELSE 0 END
-        / peak_flops_per_second
-    ) / nullif(period_ns, 0),
-    prediction.peak_share(flops, peak_flops_per_second, known_ns),
-    1e9 * sum(traffic_bytes / peak_bytes_per_second) / nullif(period_ns, 0),
-    1 - coalesce(sum(known_ns), 0) / nullif(sum(time_ns), 0),
-    coalesce(sum(assumed_ns), 0) / nullif(sum(time_ns), 0),
-    sum(flops) AS flops,
-    1e9 * sum(flops) / nullif(period_ns, 0)
-FROM placed
-INNER JOIN part
-    ON placed.trace_id = part.trace_id AND placed.step_id IS NOT DISTINCT FROM part.step_id
-INNER JOIN staging.trace AS trace ON placed.trace_id = trace.trace_id
-GROUP BY placed.trace_id, rank, placed.step_id, part.step, device
-ORDER BY placed.trace_id, part.step, placed.step_id, device;
+    hardware,
+    period_ns,
+    CASE WHEN has_flops THEN mfu_share END,
+    compute_share,
+    memory_share,
+    unknown_share,
+    assumed_share,
+    CASE WHEN has_flops THEN total_flops END AS flops,
+    1e9 * flops / nullif(period_ns, 0)
+FROM reached
+ORDER BY trace_id, step, step_id, device;

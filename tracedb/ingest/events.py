@@ -21,6 +21,7 @@ from tracedb.ingest.issues import Issues
 from tracedb.ingest.json_text import NOT_JSON, parts, place_behind
 from tracedb.ingest.kineto import FINE
 from tracedb.ingest.openings import ARRAYS, Openings, before_events
+from tracedb.ingest.other_formats import what_begins
 from tracedb.ingest.repair import mend
 from tracedb.ingest.salvage import (
     LISTS,
@@ -43,21 +44,6 @@ _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _SEPARATOR = re.compile(rb"\s*,?\s*")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _BOM = b"\xef\xbb\xbf"
-_LOOKS = {
-    b"\xfd7zXZ\0": "is compressed with xz; decompress it first",
-    b"BZh": "is compressed with bzip2; decompress it first",
-    b"\x1f\x8b": "is compressed with gzip twice; decompress it once",
-    b"PK\x03\x04": "is a zip archive; unpack it first",
-    b"SQLite format 3\0": "is an SQLite database without tables of Nsight Systems or "
-    "rocprofv3",
-    b"version https://git-lfs": "is a pointer of Git LFS; run `git lfs pull` first",
-    b"{\0": "is UTF-16 text; convert it to UTF-8 first",
-    b"\0[": "is UTF-16 text; convert it to UTF-8 first",
-    b"\0{": "is UTF-16 text; convert it to UTF-8 first",
-    b"\xff\xfe\0\0": "is UTF-32 text; convert it to UTF-8 first",
-    b"\xff\xfe": "is UTF-16 text; convert it to UTF-8 first",
-    b"\xfe\xff": "is UTF-16 text; convert it to UTF-8 first",
-}
 # The first bytes of a DuckDB file: a checksum of any value, this mark, and a version of
 # 8 bytes, of which it uses one.
 _DATABASE = re.compile(rb".{8}DUCK.\0{7}", re.DOTALL)
@@ -246,14 +232,14 @@ class Cutter:
     def _unreadable(self) -> IngestError:
         """The error for a text that is not a JSON object and has no list of events."""
         path, text = self._text.path, self._rest
-        for magic, what in _LOOKS.items():
-            if text.startswith(magic):
-                return ForeignFileError(f"{path}: {what}")
+        is_like = any(key.encode() in text for key in ARRAYS)
+        what = "" if is_like else what_begins(text)
+        if what:
+            return ForeignFileError(f"{path}: {what}")
         why = json_text.why_no_object(text)
         is_json = "trailing characters" in why or "no object" in why
         if is_json and parts(text.splitlines()[0]) is not None:
             why = "JSON objects line by line (NDJSON), not one"
-        is_like = any(key.encode() in text for key in ARRAYS)
         kind = IngestError if is_like and not is_json else ForeignFileError
         return kind(f"{path}: {why}; not a trace")
 

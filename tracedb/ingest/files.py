@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING, cast
 
-from tracedb.errors import IngestError
+from tracedb.errors import ForeignFileError, IngestError
+from tracedb.ingest import other_formats
 from tracedb.ingest.decompress import Text, bomb, most_text, unreadable
 from tracedb.ingest.foreign import (
     HEAD_BYTES,
@@ -29,7 +30,7 @@ from tracedb.ingest.foreign import (
 from tracedb.remote import fetched, found_at, is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 _ENDINGS = (
@@ -103,7 +104,7 @@ def _expand(name: str, scratch: Path) -> Iterator[Source]:
         for uri, is_named in below_uri(name):
             place = fetched(uri, Path(mkdtemp(dir=scratch)))
             yield from _file(place, uri, scratch, is_named=is_named)
-    elif path.is_dir() and reader_of(path, b"") is None:
+    elif path.is_dir() and not _is_export(path):
         yield from _below(path, scratch)
     elif path.exists():
         yield from _file(path, name, scratch, is_named=True)
@@ -127,9 +128,10 @@ def below_uri(uri: str) -> list[tuple[str, bool]]:
     return [(name, is_named) for name in wanted]
 
 
-def _no_trace(folder: str | Path) -> IngestError:
+def _no_trace(folder: str | Path, skipped: Sequence[Source] = ()) -> IngestError:
     kinds = ", ".join(_ENDINGS)
-    return IngestError(f"{folder}: no traces below this folder ({kinds})")
+    first = f"; {skipped[0].name} {skipped[0].why_not}" if skipped else ""
+    return IngestError(f"{folder}: no traces below this folder ({kinds}){first}")
 
 
 def _matches(pattern: str) -> list[str]:
@@ -141,13 +143,15 @@ def _matches(pattern: str) -> list[str]:
 def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[Source]:
     if not path.is_dir() and not path.is_file():
         raise IngestError(f"{name}: not a regular file; use `-` for a stream")
+    why_not = other_formats.what_is_named(path)
+    if why_not and is_named:
+        raise ForeignFileError(f"{name}: {why_not}")
     if is_archive(name) and path.is_file():
         yield from _members(path, name, scratch)
     else:
-        source = Source(
-            decoded_name(name), path, is_named, "" if is_named else _why_repeated(path)
-        )
-        yield from _parts(source)
+        why_not = why_not or ("" if is_named else _why_repeated(path))
+        source = Source(decoded_name(name), path, is_named, why_not)
+        yield from [source] if why_not else _parts(source)
 
 
 def _parts(source: Source) -> Iterator[Source]:
@@ -183,12 +187,20 @@ def _below(folder: Path, scratch: Path) -> list[Source]:
     found = [
         source
         for path in sorted(_walk(folder))
-        if path.is_file() and (path.name.endswith(_ENDINGS) or _is_log(path))
+        if _may_be_trace(path)
         for source in _file(path, str(path), scratch, is_named=False)
     ]
-    if not found:
-        raise _no_trace(folder)
+    if all(source.why_not for source in found):
+        raise _no_trace(folder, found)
     return found
+
+
+def _may_be_trace(path: Path) -> bool:
+    if path.is_dir():
+        return True  # `_walk` yields only folders that are one export
+    return path.is_file() and (
+        path.name.endswith((*_ENDINGS, *other_formats.ENDINGS)) or _is_log(path)
+    )
 
 
 def _is_log(path: Path) -> bool:
@@ -200,9 +212,21 @@ def _is_log(path: Path) -> bool:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """All files below a folder; raises `IngestError` for an unreadable folder."""
-    for place, _, names in os.walk(folder, onerror=_refuse):
+    """All files below a folder, and folders that are one export each.
+
+    Raises `IngestError` for an unreadable folder.
+    """
+    for place, folders, names in os.walk(folder, onerror=_refuse):
         yield from (Path(place) / name for name in names)
+        exports = {one for one in folders if _is_export(Path(place) / one)}
+        yield from (Path(place) / name for name in exports)
+        folders[:] = [one for one in folders if one not in exports]
+
+
+def _is_export(folder: Path) -> bool:
+    """Whether a folder is one recording, as a file is."""
+    is_known = other_formats.what_is_named(folder) or reader_of(folder, b"")
+    return bool(is_known)
 
 
 def _refuse(error: OSError) -> None:

@@ -423,7 +423,8 @@ def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
         late = _latest(rows["straggler"]) if row["lever"] == "rank_wait" else ""
         text = f"{head} {words}.{late}{_place(row, rows)}"
         yield Statement("item", text, str(number))
-        command = lever_command(row, has_gaps=not _is_idle(rows["host_time"]))
+        has_gaps = not _is_idle(rows["host_time"])
+        command = lever_command(row, has_gaps=has_gaps, has_ops=has_ops)
         yield Statement("command", command.format(db=database))
 
 

@@ -104,11 +104,13 @@ def lever_words(row: Row, *, on_gpu: bool, has_ops: bool) -> str:
     return text
 
 
-def lever_command(row: Row, *, has_gaps: bool) -> str:
+def lever_command(row: Row, *, has_gaps: bool, has_ops: bool) -> str:
     """The command to run next; if the GPU is busy throughout, the one about the GPU.
 
     Without ops on the threads of the steps, there are no gaps between them.
     """
+    if row["lever"] == "dispatch" and not has_ops:
+        return "tracedb overheads {db}"
     if row["lever"] == "python" and not has_gaps:
         return "tracedb ask {db} timeline"
     hides = row["lever"] in _OF_HOST and busy_share(row) >= _IS_BUSY

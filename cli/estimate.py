@@ -27,6 +27,19 @@ _NAME = 70
 _RANKS = 8
 
 
+def _starts(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> tuple[int, ...]:
+    """[ns] Read start times that are given in ms."""
+    parts = [] if text is None else text.split(",")
+    try:
+        return tuple(round(1e6 * float(part)) for part in parts)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is no list of times in ms, such as 0,5.2,1.1"
+        ) from None
+
+
 @click.command(
     short_help="Estimate a training step from its code alone.",
     epilog=options.examples(
@@ -36,12 +49,13 @@ _RANKS = 8
         "tracedb estimate train.py:step --gpu H100 --ranks 64 --ranks-per-node 8",
         "tracedb estimate train.py:step --gpu H100 -- --hidden 4096",
         "tracedb estimate graph.json --gpu A100",
+        "tracedb estimate graphs/ --gpu A100 --starts 0,5.2,1.1,3",
         "tracedb estimate train.py:step --cpu this-cpu/",
         "tracedb estimate train.py:step --gpu H100 --db step.duckdb",
         "tracedb summary step.duckdb",
     ),
 )
-@click.argument("step", metavar="FILE:FUNCTION|GRAPH")
+@click.argument("step", metavar="FILE:FUNCTION|GRAPH...")
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS]")
 @click.option(
     "--gpu",
@@ -119,6 +133,13 @@ _RANKS = 8
     help="Bandwidth from each rank to other nodes. Default: as listed there.",
 )
 @click.option(
+    "--starts",
+    metavar="MS,MS,...",
+    callback=_starts,
+    help="When each rank starts the step, in ms, in the order of the ranks. For graphs "
+    "of several ranks. Default: when it has ended the step before.",
+)
+@click.option(
     "--format",
     "format_",
     type=click.Choice(["text", "json", "csv", "parquet"]),
@@ -143,13 +164,15 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     ranks: int | None,
     ranks_per_node: int | None,
     network: float | None,
+    starts: tuple[int, ...],
     format_: str,
 ) -> None:
     """Estimate a training step on a GPU that you need not have, or on a CPU.
 
     The step is given by its code, or by an execution graph that PyTorch's
     ExecutionTraceObserver recorded on a CPU or any GPU. The output lists what the graph
-    leaves open.
+    leaves open. Several graphs, a folder or a pattern ('graphs/*.json') are ranks of
+    one job, which wait for one another in collectives.
 
     The function must run one step per call. It runs on PyTorch's fake tensors, which
     need no memory and no GPU. What follows `--` is the command line of the script.
@@ -166,6 +189,8 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     if sweeps:
         if cpu is not None:
             raise click.UsageError("--sweep is of GPUs; estimate a CPU batch by batch")
+        if starts:
+            raise click.UsageError("--starts is of graphs, and a sweep takes code")
         output = to_stdout("table" if format_ == "text" else format_)
         from tracedb.from_code.points import points
         from tracedb.from_code.sweep import estimate_sweep
@@ -207,6 +232,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
         ranks=ranks,
         ranks_per_node=ranks_per_node,
         network=network,
+        starts_ns=starts,
     )
     if database is not None:
         found.database.close()
@@ -283,10 +309,11 @@ def _busy(found: Estimate) -> str:
 def _stages(found: Estimate) -> Iterator[str]:
     """The ranks of a pipeline, as text."""
     for stage in found.stages[:_RANKS]:
-        part = share(stage.computing_ns / max(found.step_ns, 1))
         yield (
-            f"        rank {stage.rank}: computes {duration(stage.computing_ns)} "
-            f"({part}), {_size(stage.memory.peak_bytes)} at the peak"
+            f"        rank {stage.rank}: {duration(stage.step_ns)}, GPU active "
+            f"{duration(stage.active_ns)}, computes {duration(stage.computing_ns)} "
+            f"({share(stage.computing_ns / max(found.step_ns, 1))} of the step), "
+            f"{_size(stage.memory.peak_bytes)} at the peak"
         )
     if len(found.stages) > _RANKS:
         yield f"        and {len(found.stages) - _RANKS} more: --format json"

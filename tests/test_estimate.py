@@ -443,7 +443,75 @@ WRONG = {
     ("train.py:stop", "--gpu", "H100"): "has no function stop",
     ("plain.py:step", "--gpu", "H100", "--batch", "4"): "takes no batch size",
     ("plain.py:other", "--gpu", "H100"): "other() needs inputs",
+    ("plain.py:named", "--gpu", "H100"): "named() needs size; it may take only",
+    ("plain.py:sized", "--gpu", "H100"): "sized() needs a batch size: --batch N",
+    ("plain.py:step", "--gpu", "H100"): "step() runs no ops of PyTorch",
+    (
+        "plain.py:leave",
+        "--gpu",
+        "H100",
+    ): "plain.py:20: the code ends itself: os._exit(0)",
+    ("plain.py:silent", "--gpu", "H100"): "fake tensors: EOFError\n",
+    (
+        "plain.py:mute",
+        "--gpu",
+        "H100",
+    ): "plain.py:33: cannot run on fake tensors: Mute\n",
+    ("plain.py:base", "--gpu", "H100"): "fake tensors: BaseException: no\n",
+    ("train.py:step", "--gpu", "H100", "--network", "9"): "give their number (--ranks)",
+    ("train.py:step", "--gpu", "H100", "--sweep", "batch=1..9:0"): "asks for none",
 }
+PLAIN = """
+import os
+import torch
+
+
+def step():
+    pass
+
+
+def other(inputs):
+    pass
+
+
+def named(*, size):
+    pass
+
+
+def leave():
+    torch.ones(1)
+    os._exit(0)
+
+
+def silent():
+    raise EOFError
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+def mute():
+    raise Mute
+
+
+def base():
+    raise BaseException("no")
+
+
+def sized(batch):
+    pass
+
+
+def parts():
+    os.chdir("/")
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    torch.ones(4) + 1
+"""
 
 
 @pytest.mark.parametrize("arguments", WRONG)
@@ -452,13 +520,21 @@ def test_wrong_arguments_are_one_line(
 ) -> None:
     """Bad arguments give one line that says what to do, and exit code 2."""
     monkeypatch.chdir(script.parent)
-    Path("plain.py").write_text(
-        "def step():\n    pass\n\n\ndef other(inputs):\n    pass\n"
-    )
+    Path("plain.py").write_text(PLAIN)
     result = CliRunner().invoke(command, ["estimate", *arguments])
     assert result.exit_code == 2
     assert WRONG[arguments] in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_code_may_change_its_folder_and_end_its_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step runs in the folder that it changes to; the caller stays in its own."""
+    monkeypatch.chdir(tmp_path)
+    Path("plain.py").write_text(PLAIN)
+    assert tracedb.estimate("plain.py:parts", gpu="H100").kernel_count > 0
+    assert Path.cwd() == tmp_path
 
 
 def table(**learnt: tuple[str, ...]) -> LaunchTable:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -24,6 +23,17 @@ from code_and_graph import (
 )
 from support import CORPUS, ROOT
 from torch import nn
+from written_graphs import (
+    COPY,
+    THREAD,
+    Graph,
+    collective,
+    node,
+    product,
+    tensor,
+    values,
+    written,
+)
 
 import tracedb
 from tracedb.cli.main import tracedb as command
@@ -36,7 +46,6 @@ from tracedb.from_code.program import launch
 from tracedb.from_code.recordings import Source
 from tracedb.from_code.subject import Subject
 
-Graph = dict[str, Any]
 GPU = "NVIDIA A100-SXM4-80GB"
 
 
@@ -154,13 +163,13 @@ def of(path: Path) -> Subject:
 def launched(step: Subject, table: LaunchTable) -> list[tuple[Work, str, str]]:
     """The launched work, with the shapes and results of the launching ops."""
     found = []
-    for node in launch(step.root, table):
-        op = node.dispatched
+    for launching in launch(step.root, table):
+        op = launching.dispatched
         assert op is not None
         given = [shape for shape in op.tensors if shape.dims]
         # Ops over lists may or may not write to their arguments: not compared.
         made = [] if "_foreach" in op.name else op.results
-        found += [(work, str(given), str(made)) for work in node.work]
+        found += [(work, str(given), str(made)) for work in launching.work]
     return found
 
 
@@ -401,73 +410,6 @@ def test_what_is_not_a_graph_is_refused(
     batch = refused(graphs["images"], "--batch", "8")
     assert "has a fixed batch size" in batch
     assert "a sweep takes code" in refused(graphs["images"], "--sweep", "batch=1..4")
-
-
-def node(number: int, name: str, above: int, schema: str = "", **more: object) -> Graph:
-    """A node of schema 1.0.1."""
-    given = {
-        "id": number, "name": name, "parent": above, "rf_id": number, "fw_parent": 0,
-        "seq_id": -1, "scope": 0 if schema else 7, "tid": 1, "fw_tid": 0,
-        "op_schema": schema, "inputs": [], "input_shapes": [], "input_types": [],
-        "outputs": [], "output_shapes": [], "output_types": [],
-    }  # fmt: skip
-    return given | more
-
-
-def tensor(storage: int, *dims: int, device: str = "cuda:0") -> dict[str, Any]:
-    """A float32 tensor."""
-    count = 1
-    for size in dims:
-        count *= size
-    value = [storage, storage, 0, count, 4, device]
-    return {"values": value, "shapes": list(dims), "types": "Tensor(float)"}
-
-
-def values(side: str, *given: dict[str, Any]) -> Graph:
-    """Inputs or outputs of a node."""
-    return {
-        f"{side}s": [one["values"] for one in given],
-        f"{side}_shapes": [one["shapes"] for one in given],
-        f"{side}_types": [one["types"] for one in given],
-    }
-
-
-def plain(value: object, kind: str) -> dict[str, Any]:
-    """A value that is not a tensor."""
-    return {"values": value, "shapes": [], "types": kind}
-
-
-PROCESS = "[pytorch|profiler|execution_graph|process]"
-THREAD = "[pytorch|profiler|execution_graph|thread]"
-MM = "aten::mm(Tensor self, Tensor mat2) -> Tensor"
-COPY = "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"
-
-
-def product(number: int, above: int, *storages: int, **more: object) -> Graph:
-    """A product of two matrices."""
-    first, second, result = (tensor(storage, 64, 64) for storage in storages)
-    return node(
-        number, "aten::mm", above, MM,
-        **values("input", first, second), **values("output", result), **more,
-    )  # fmt: skip
-
-
-def written(nodes: list[Graph], path: Path) -> Path:
-    """A graph of these nodes, in the order in which they ended."""
-    roots = [node(1, PROCESS, 1), node(2, THREAD, 1)]
-    path.write_text(json.dumps({"schema": "1.0.1", "nodes": [*nodes, *roots]}))
-    return path
-
-
-def collective(number: int, above: int, name: str, *storages: int) -> Graph:
-    """A collective, or the wait for it."""
-    given = [tensor(storage, 1024, 1024) for storage in storages]
-    called = (plain(5, "Int"), plain(77, "Int"), plain(0, "Int"), plain(name, "String"))
-    return node(
-        number, "record_param_comms", above, scope=0,
-        **values("input", *given, *called, plain([], "GenericList[]")),
-        **values("output", *given),
-    )  # fmt: skip
 
 
 def test_compute_waits_for_a_collective(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from tracedb.from_code.collectives import Message
 from tracedb.from_code.host_times import HostTimes
 from tracedb.from_code.job import Job
 from tracedb.from_code.job_layout import JobLayout
-from tracedb.from_code.job_run import JobRecording, record_job
+from tracedb.from_code.job_recording import JobRecording
+from tracedb.from_code.job_run import RankRecording, record_job
 from tracedb.from_code.joint import Call, Solved, solve
 from tracedb.from_code.launches import LaunchTable
 from tracedb.from_code.layout import STEPS, last_step
@@ -123,6 +124,7 @@ def test_ops_and_messages_match_real_ranks(
 ) -> None:
     """Each rank runs the same ops, and sends and receives the same, in order."""
     for rank in recorded(*kinds).ranks:
+        assert isinstance(rank, RankRecording)
         done: list[list[Any]] = []
         for op in rank.fake.ops.values():
             if op.called is None and op.name.startswith("aten::") and not op.is_view:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Self
 
 DEFAULT_STREAM = 0
 STREAM_GAP_NS = 1_000
@@ -44,6 +45,11 @@ class Clock:
     events: list[int] = field(default_factory=list)
     """[ns] When each recorded event is reached, in the order of the calls."""
     log: list[Entry] = field(default_factory=list)
+
+    @classmethod
+    def later(cls, delay: int) -> Self:
+        """A clock that starts `delay` [ns] later."""
+        return cls(now=cls.now + delay)
 
     def host(self, duration: int) -> None:
         """Advance the host by CPU work, whose time depends on how fast the host is."""

@@ -34,7 +34,8 @@ class Message:
     """A collective's kind and its ranks; `ranks` is None where their number is unknown.
 
     Without `members`, all ranks of the job take part. A send or a receive has a sender
-    and a receiver, numbered in the job; those of a `batch` run together.
+    and a receiver, numbered in the job; those of a `batch` run together. Where only
+    some ranks are simulated, `simulated` is how many of those that take part.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Message:
     sender: int | None = None
     receiver: int | None = None
     batch: int | None = None
+    simulated: int | None = None
 
     @property
     def is_between_two(self) -> bool:

@@ -15,13 +15,15 @@ from tracedb import markup
 from tracedb.errors import EstimateError
 from tracedb.from_code.error_sources import largest_sources
 from tracedb.from_code.fitting import largest, room
+from tracedb.from_code.graph_files import graph_files
 from tracedb.from_code.host_times import HostTimes
 from tracedb.from_code.job import Job
-from tracedb.from_code.job_layout import JobLayout
-from tracedb.from_code.job_run import JobRecording, JobSource
+from tracedb.from_code.job_layout import JobLayout, checked_starts
+from tracedb.from_code.job_recording import JobRecording
+from tracedb.from_code.job_run import JobSource
 from tracedb.from_code.launches import LaunchTable
 from tracedb.from_code.layout import Layout
-from tracedb.from_code.links import Links, connected
+from tracedb.from_code.links import Links, connected, refuse_alone
 from tracedb.from_code.mailbox import NeedsRanksError
 from tracedb.from_code.pricing import price
 from tracedb.from_code.program import launch
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from tracedb.from_code.recordings import Recording, Source
     from tracedb.from_code.subject import Subject
 
-_NO_GRAPHS = "ranks that send to one another are not estimated with CUDA graphs"
+_NO_GRAPHS = "ranks that are simulated together are not estimated with CUDA graphs"
 _HOST_BAND = (0.5, 2.0)
 """Factors on host times for a fast and a slow host."""
 _FEW = 4
@@ -126,6 +128,7 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     ranks_per_node: int | None = None,
     network: float | None = None,
     profiled: bool = False,
+    starts_ns: Sequence[int] = (),
 ) -> Estimate:
     """Estimate a training step on a GPU that you need not have, or on a CPU.
 
@@ -139,7 +142,10 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     `step` may also be the file of an execution graph that was recorded on any device;
     `ranks` is then the number of ranks in collectives for which the graph has none. A
     node has `ranks_per_node` of them, each of which sends `network` GB/s to other
-    nodes.
+    nodes. Several files (the inputs), a folder or a pattern are the graphs of ranks of
+    one job, which are simulated together, from one end of a step to the next, or for
+    one step that each rank starts at its time of `starts_ns`, in the order of the
+    ranks.
 
     The estimated run is written to `database`, whose own traces show which kernels ops
     launch; without a database, it is created in memory on demand. Host times are those
@@ -161,6 +167,7 @@ def estimate(  # noqa: PLR0913 (the options of one command)
         ranks_per_node=ranks_per_node,
         network=network,
         profiled=profiled,
+        starts_ns=starts_ns,
     )
     if cpu is not None:
         _refuse_of_gpus(step, of_gpus)
@@ -187,6 +194,7 @@ class _OfGpus(TypedDict):
     ranks_per_node: int | None
     network: float | None
     profiled: bool
+    starts_ns: Sequence[int]
 
 
 def _refuse_of_gpus(step: object, options: _OfGpus) -> None:
@@ -219,6 +227,7 @@ def _on_cpu(  # noqa: PLR0913 (what `estimate` was given)
     capacity = int(measured.facts["memory_bytes"])
     with tracedb.open() as empty, closing(Source(step, inputs, None)) as source:
         recording = source.at(batch)
+        recording.refuse_empty()
         largest_batch = (
             _largest(source, recording, capacity) if find_largest_batch else None
         )
@@ -267,11 +276,16 @@ def _on_gpu(  # noqa: PLR0913 (what `estimate` was given)
         )
         if is_graph(step):
             has_size = batch is not None or find_largest_batch
-            subject: Subject = _of_graph(step, device.name, ranks, has_size=has_size)
+            subject: Subject = _of_graphs(
+                graph_files(step, inputs), device.name, ranks, has_size=has_size
+            )
+            if isinstance(subject, JobRecording) and of_gpus["cuda_graph"]:
+                raise EstimateError(_NO_GRAPHS)
             largest_batch = None
         else:
             from tracedb.from_code.recordings import Source
 
+            refuse_alone(ranks, of_gpus["ranks_per_node"], of_gpus["network"])
             job = Job(ranks, device.per_node)
             alone = Source(step, inputs, device.name, job)
             source: Source | JobSource = stack.enter_context(closing(alone))
@@ -297,9 +311,11 @@ def _on_gpu(  # noqa: PLR0913 (what `estimate` was given)
     nodes, times = list(chain(*programs)), list(chain(*works))
     layout: Layout | JobLayout
     if isinstance(subject, JobRecording):
-        layout = JobLayout(subject.ranks, host, works, device)
+        starts = checked_starts(of_gpus["starts_ns"], len(subject.ranks))
+        layout = JobLayout(subject.ranks, host, works, device, starts, subject.world)
         low, expected, high = layout.bounds(*_HOST_BAND)
     else:
+        checked_starts(of_gpus["starts_ns"], 1)
         is_captured = of_gpus["cuda_graph"]
         layout = Layout(subject.root, host, times, device, is_captured=is_captured)
         low, expected, high = Courses.of(layout.course).bounds(times)
@@ -334,22 +350,26 @@ def _alone(source: Source, batch: int | None) -> Recording | None:
         recording = source.at(batch)
     except NeedsRanksError:
         return None
+    recording.refuse_empty()
     return None if recording.has_messages else recording
 
 
-def _of_graph(
-    path: str | Path, gpu: str, ranks: int | None, *, has_size: bool
+def _of_graphs(
+    files: Sequence[Path], gpu: str, ranks: int | None, *, has_size: bool
 ) -> Subject:
-    """The step of an execution graph, on a GPU."""
+    """The step of an execution graph, or of those of several ranks, on a GPU."""
     from tracedb.from_code.graph import read
+    from tracedb.from_code.graph_job import job_of
     from tracedb.from_code.graph_program import subject
 
     if has_size:
         raise EstimateError(
-            f"{path}: an execution graph has a fixed batch size, the one that it was "
-            "recorded with"
+            f"{files[0]}: an execution graph has a fixed batch size, the one that it "
+            "was recorded with"
         )
-    return subject(read(path), ranks, gpu=gpu)
+    if len(files) > 1:
+        return job_of(files, ranks, gpu)
+    return subject(read(files[0]), ranks, gpu=gpu)
 
 
 def known(

@@ -259,13 +259,13 @@ def step_errors() -> Iterator[None]:
     """Raise errors of the user's code as `EstimateError` with file and line."""
     try:
         yield
-    except TracedbError:
+    except (TracedbError, KeyboardInterrupt):
         raise
     except SystemExit as error:
         raise EstimateError(
             f"{place.of_error(error)}: the code ends itself: exit({error.code!r})"
         ) from error
-    except Exception as error:
+    except BaseException as error:
         if is_about(error):
             refuse("a size", place.of_error(error))
         raise EstimateError(f"{place.of_error(error)}: {reason(error)}") from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tracedb.errors import EstimateError
 from tracedb.from_code import collectives, fused_bags, on_gpu, parts
-from tracedb.from_code.graph_collectives import Groups
+from tracedb.from_code.graph_collectives import Groups, Naming
 from tracedb.from_code.graph_memory import GraphMemory
 from tracedb.from_code.graph_step import GraphStep, last_step
 from tracedb.from_code.graph_values import (
@@ -70,7 +70,7 @@ class Reader:
 
     autograd: frozenset[int]
     is_of_gpu: bool
-    groups: Groups
+    groups: Naming
     unsure: list[Unsure] = field(default_factory=list)
     replaced: on_gpu.Replaced = field(default_factory=on_gpu.Replaced)
     _is_on_gpu: dict[object, bool] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class Reader:
         inputs, results = list(shapes(given.inputs)), list(shapes(given.outputs))
         node.dispatched = Dispatched(
             given.name, [list(inputs)] if inputs else [], results, is_on_gpu=True,
-            is_view=False, writes=True, called=message,
+            is_view=False, writes=True, called=message, line=f"node {given.id}",
         )  # fmt: skip
         if message.kind == collectives.WAIT:
             self._arriving.clear()
@@ -385,8 +385,17 @@ def subject(
 
     Raises `EstimateError` if it has no ops on tensors.
     """
-    step = last_step(graph)
     groups = Groups.of(graph.nodes.values(), ranks)
+    return program(graph, last_step(graph), groups, gpu=gpu)
+
+
+def program(
+    graph: Graph, step: GraphStep, groups: Naming, *, gpu: str | None = None
+) -> Program:
+    """A step of an execution graph, whose collectives `groups` names.
+
+    Raises `EstimateError` if it has no ops on tensors.
+    """
     reader = Reader(step.autograd, is_of_gpu(graph), groups)
     root = reader.program(step, gpu)
     if not any(node.dispatched for node in root.walk()):

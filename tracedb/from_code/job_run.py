@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracedb.errors import EstimateError, TracedbError
+from tracedb.from_code.job_recording import JobRecording
 from tracedb.from_code.mailbox import Mailbox
 from tracedb.from_code.program import tree
 
@@ -36,55 +37,6 @@ _Given = tuple[
 """A step, its inputs, the GPU and the batch size."""
 
 
-class JobRecording:
-    """The recorded steps of all ranks; as a subject, that with the largest memory."""
-
-    def __init__(self, ranks: list[RankRecording]) -> None:
-        """Take the recording of each rank, in order."""
-        self.ranks = ranks
-        self._largest = max(ranks, key=lambda rank: rank.memory.peak_bytes)
-
-    @property
-    def batch(self) -> int | None:
-        """The step's batch size, if known."""
-        return self._largest.batch
-
-    @property
-    def takes_batch(self) -> bool:
-        """Whether the step has a batch size parameter."""
-        return self._largest.takes_batch
-
-    @property
-    def memory(self) -> Memory:
-        """The memory of the rank with the highest peak."""
-        return self._largest.memory
-
-    @property
-    def root(self) -> Node:
-        """The ops of that rank as a tree."""
-        return self._largest.root
-
-    @property
-    def source(self) -> str:
-        """How many ranks there are."""
-        return f"{len(self.ranks)} ranks that do different work; each has been run"
-
-    @property
-    def unsure(self) -> tuple[str, ...]:
-        """Assumptions about values, one line each."""
-        return tuple(dict.fromkeys(a for rank in self.ranks for a in rank.fake.assumed))
-
-    @property
-    def tf32_products(self) -> bool:
-        """Whether matrix products may use TF32 (PyTorch's switch)."""
-        return self._largest.fake.tf32_products
-
-    @property
-    def tf32_convolutions(self) -> bool:
-        """Whether convolutions may use TF32."""
-        return self._largest.fake.tf32_convolutions
-
-
 MOST_RANKS = 32
 """How many ranks run: each takes a process and a few hundred MB."""
 
@@ -98,6 +50,8 @@ class RankRecording:
     takes_batch: bool
     fake: FakeStep
 
+    source: str = ""
+
     @property
     def memory(self) -> Memory:
         """Its peak memory."""
@@ -107,6 +61,21 @@ class RankRecording:
     def root(self) -> Node:
         """Its ops as a tree."""
         return tree(self.fake.events, self.fake.ops)
+
+    @property
+    def unsure(self) -> tuple[str, ...]:
+        """Assumptions about values, one line each."""
+        return self.fake.assumed
+
+    @property
+    def tf32_products(self) -> bool:
+        """Whether matrix products may use TF32 (PyTorch's switch)."""
+        return self.fake.tf32_products
+
+    @property
+    def tf32_convolutions(self) -> bool:
+        """Whether convolutions may use TF32."""
+        return self.fake.tf32_convolutions
 
 
 @dataclass(frozen=True)
@@ -138,7 +107,11 @@ def record_job(
         )
     with _processes(_context(step), (step, inputs, gpu, batch), job) as results:
         found = _collected(results)
-    return JobRecording([found[rank] for rank in range(count)])
+    return JobRecording(
+        [found[rank] for rank in range(count)],
+        count,
+        f"{count} ranks that do different work; each has been run",
+    )
 
 
 def _context(step: Callable[..., object] | str | Path) -> Any:  # noqa: ANN401 (it has no public name)

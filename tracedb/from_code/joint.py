@@ -94,36 +94,53 @@ class _Rank:
     )
     free: dict[Key, int] = field(default_factory=dict)
     """[ns] When a stream has done what is known to be done."""
+    begin: int = 0
+    """[ns] When it begins its first step."""
     marks: list[tuple[int, int]] = field(default_factory=list)
     """After each step: when host and computing are done, and the number of parts."""
     counts: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
 
 
 class Solved(NamedTuple):
-    """[ns] The ends of the job's steps, and for each rank when its parts run."""
+    """[ns] For each rank, when its steps end and its communication runs.
 
-    ends: list[int]
+    `marks` has for each rank when it begins, and when each of its steps ends.
+    """
+
+    marks: list[list[int]]
     spans: list[list[tuple[int, int]]]
 
     @property
+    def ends(self) -> list[int]:
+        """[ns] When all ranks have ended each step."""
+        return [max(ends) for ends in zip(*(m[1:] for m in self.marks), strict=True)]
+
+    @property
     def last_step_ns(self) -> int:
-        """[ns] The last step, from end to end."""
-        before = self.ends[-2] if len(self.ends) > 1 else 0
-        return self.ends[-1] - before
+        """[ns] The last step, from end to end; the first begins with the first rank."""
+        begin = min(marks[0] for marks in self.marks)
+        before = [begin, *self.ends]
+        return before[-1] - before[-2]
+
+    @property
+    def last_steps_ns(self) -> list[int]:
+        """[ns] The same of each rank, from the end of its own step before."""
+        return [marks[-1] - marks[-2] for marks in self.marks]
 
 
 def solve(
     courses: Sequence[Course],
     calls: Sequence[Sequence[Call]],
     durations: Sequence[Sequence[int]],
+    starts: Sequence[int] = (),
 ) -> Solved:
     """Run all ranks at once.
 
-    For each rank: its log, the calls of its communication in all steps, and the
-    durations of the GPU work of a step. Raises `EstimateError` where ranks wait for
-    one another forever.
+    For each rank: its log, the calls of its communication in all steps, the durations
+    of the GPU work of a step, and how much later than the first it starts (default: all
+    start together). Raises `EstimateError` where ranks wait for one another forever.
     """
-    return _Job(courses, calls, durations).solved()
+    return _Job(courses, calls, durations, starts).solved()
 
 
 class _Job:
@@ -134,8 +151,11 @@ class _Job:
         courses: Sequence[Course],
         calls: Sequence[Sequence[Call]],
         durations: Sequence[Sequence[int]],
+        starts: Sequence[int],
     ) -> None:
-        self._ranks = [_Rank() for _ in courses]
+        self._ranks = [
+            _Rank(Clock.later(start)) for start in starts or [0] * len(courses)
+        ]
         self._meetings: dict[Key, list[_Part]] = defaultdict(list)
         self._running = [
             self._run(rank, *given)
@@ -154,17 +174,10 @@ class _Job:
             if not has_moved:
                 break
         self._refuse_endless(is_stopped=bool(running))
-        return Solved(self._ends(), [_spans(rank.parts) for rank in self._ranks])
-
-    def _ends(self) -> list[int]:
-        ends = []
-        for step in range(len(self._ranks[0].marks)):
-            done = []
-            for rank in self._ranks:
-                own, count = rank.marks[step]
-                done += [own, *(part.end or 0 for part in rank.parts[:count])]
-            ends.append(max(done))
-        return ends
+        return Solved(
+            [_marks(rank) for rank in self._ranks],
+            [_spans(rank.parts) for rank in self._ranks],
+        )
 
     def _run(
         self,
@@ -176,6 +189,7 @@ class _Job:
         """Run a rank's log; yield where it needs an end that is not known yet."""
         rank = self._ranks[number]
         clock, called = rank.clock, iter(calls)
+        rank.begin = clock.now
         for step in course.steps:
             works = iter(durations)
             for entry in step:
@@ -277,7 +291,16 @@ def _meeting(rank: _Rank, call: Call) -> tuple[Key, int]:
         way = counted = (sent.group, sent.members)
         size = sent.ranks or 1
     rank.counts[counted] += 1
-    return (*way, rank.counts[counted]), size
+    return (*way, rank.counts[counted]), sent.simulated or size
+
+
+def _marks(rank: _Rank) -> list[int]:
+    """[ns] When a rank begins, and when its host and GPU have done each step."""
+    ends = [
+        max(done, *(part.end or 0 for part in rank.parts[:count]), 0)
+        for done, count in rank.marks
+    ]
+    return [rank.begin, *ends]
 
 
 def _spans(parts: list[_Part]) -> list[tuple[int, int]]:

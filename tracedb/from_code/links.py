@@ -58,6 +58,15 @@ class Links:
         return cls(device.per_node, *found[0])
 
 
+def refuse_alone(
+    ranks: int | None, ranks_per_node: int | None, network: float | None
+) -> None:
+    """Raise `EstimateError` for links of code whose number of ranks is not given."""
+    if ranks is None and (ranks_per_node is not None or network is not None):
+        name = "ranks_per_node" if network is None else "network"
+        raise EstimateError(f"{name} is of several ranks; give their number (--ranks)")
+
+
 def connected(
     connection: duckdb.DuckDBPyConnection,
     gpu: str,

@@ -61,6 +61,8 @@ def _batches(text: str) -> list[int]:
         )
     if matched[3] is None:
         return _doubled(low, high)
+    if not int(matched[3]):
+        raise EstimateError(f"sweep of batch sizes: {text} asks for none of them")
     return _spaced(low, high, min(int(matched[3]), _MOST + 1))
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracedb.errors import EstimateError
 from tracedb.from_code import needs_torch  # noqa: F401 (it raises a clear error without PyTorch)
 from tracedb.from_code.fake_run import FakeRun, step_errors
 from tracedb.from_code.program import tree
@@ -62,6 +63,13 @@ class Recording:
         """Whether it sends to another rank or receives from one."""
         called = [op.called for op in self.fake.ops.values()]
         return any(one is not None and one.is_between_two for one in called)
+
+    def refuse_empty(self) -> None:
+        """Raise `EstimateError` for a step without ops."""
+        if not self.fake.ops:
+            raise EstimateError(
+                f"{self.step.name}() runs no ops of PyTorch, so nothing is estimated"
+            )
 
     @property
     def unsure(self) -> tuple[str, ...]:

@@ -40,13 +40,21 @@ _REASONS = {
 def reason(error: BaseException) -> str:
     """Why a step cannot be estimated that raises an error, in one line."""
     kind = type(error).__name__
-    first, _, _ = str(error).strip().partition("\n")
-    text = f"{kind}: {first or kind}"
+    first, _, _ = said(error).strip().partition("\n")
+    text = f"{kind}: {first}" if first else kind
     for pattern, words in _REASONS.items():
         found = re.search(pattern, text)
         if found is not None:
             return found.expand(words)
     return f"cannot run on fake tensors: {text}"
+
+
+def said(error: BaseException) -> str:
+    """The text of an error of the user's code; empty where it has none."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 (the user's code makes the text, too)
+        return ""
 
 
 def _refused(why: str) -> Callable[..., NoReturn]:

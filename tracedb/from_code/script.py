@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import sys
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -35,6 +36,8 @@ class Script:
     arguments: Sequence[str] = ()
     _modules: dict[str, ModuleType] = field(default_factory=dict)
     """The modules of its own folder that it has imported."""
+    _folder: Path | None = None
+    """The folder that it has changed to."""
 
     @property
     def name(self) -> str:
@@ -53,21 +56,30 @@ class Script:
         They are its own: others in this process have tensors of other runs.
         """
         others = self._taken()
+        before = Path.cwd()
+        if self._folder is not None:
+            os.chdir(self._folder)
         sys.modules.update(self._modules)
         sys.path.insert(0, str(self._root))
         finder = Finder(self._root)
         sys.meta_path.insert(0, finder)
         argv = {"argv": [str(self.path), *self.arguments]}
         try:
-            with changed(sys, argv), changed(argparse.ArgumentParser, _PARSER):
+            with (
+                changed(sys, argv),
+                changed(argparse.ArgumentParser, _PARSER),
+                changed(os, {"_exit": _ending(os.getpid(), os._exit)}),
+            ):
                 yield
         finally:
+            self._folder = Path.cwd()
+            os.chdir(before)
             sys.meta_path.remove(finder)
             sys.path.remove(str(self._root))
             self._modules = self._taken()
             sys.modules.update(others)
 
-    @property
+    @cached_property
     def _packages(self) -> list[str]:
         found: list[str] = []
         folder = self.path.parent.resolve()
@@ -76,7 +88,7 @@ class Script:
             folder = folder.parent
         return found
 
-    @property
+    @cached_property
     def _root(self) -> Path:
         """The folder that its imports start from."""
         return self.path.resolve().parents[len(self._packages)]
@@ -113,6 +125,21 @@ def _refused(parser: argparse.ArgumentParser, message: str) -> NoReturn:
 _PARSER = {"error": _refused}
 
 
+def _ending(
+    process: int, leave: Callable[[int], NoReturn]
+) -> Callable[[int], NoReturn]:
+    """What ends a process at once: refused in this one, but not in its copies."""
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != process:
+            leave(status)
+        raise EstimateError(
+            f"{place.of_caller()}: the code ends itself: os._exit({status!r})"
+        )
+
+    return refuse
+
+
 @dataclass(frozen=True)
 class Step:
     """A function that runs one step, and its arguments."""
@@ -127,12 +154,16 @@ class Step:
         given: dict[str, Any] = {}
         if self.batch is not None:
             given[self.batch_parameter()] = self.batch
+        elif self.script is not None and {*_BATCH} & {*self.needed}:
+            raise EstimateError(
+                f"{self.name}() needs a batch size: --batch N (`batch=`)"
+            )
         with self.script.running() if self.script else nullcontext():
             result = self.function(*self.inputs, **given)
         if inspect.iscoroutine(result) or inspect.isgenerator(result):
             result.close()
             raise EstimateError(
-                f"{self._name}() is a coroutine or a generator, which does nothing "
+                f"{self.name}() is a coroutine or a generator, which does nothing "
                 "when it is called; give a function that runs one step"
             )
         return result
@@ -164,7 +195,7 @@ class Step:
         found = next((name for name in self._parameters() if name in _BATCH), None)
         if found is None:
             raise EstimateError(
-                f"{self._name}() takes no batch size; give it a parameter `batch`"
+                f"{self.name}() takes no batch size; give it a parameter `batch`"
             )
         return found
 
@@ -175,7 +206,17 @@ class Step:
             return {}
 
     @property
-    def _name(self) -> str:
+    def needed(self) -> list[str]:
+        """The parameters without a default."""
+        return [
+            p.name
+            for p in self._parameters().values()
+            if p.default is p.empty and p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD}
+        ]
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
         return getattr(self.function, "__name__", "the step")
 
 
@@ -211,13 +252,7 @@ def load(path: Path, name: str, arguments: Sequence[str] = ()) -> Step:
     if not callable(function):
         raise EstimateError(f"{path}: has no function {name}")
     step = Step(function, script=script)
-    needed = [
-        p.name
-        for p in step._parameters().values()  # noqa: SLF001 (its own module)
-        if p.default is p.empty
-        and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    others = [parameter for parameter in needed if parameter not in _BATCH]
+    others = [parameter for parameter in step.needed if parameter not in _BATCH]
     if others:
         raise EstimateError(
             f"{path}: {name}() needs {', '.join(others)}; it may take only a batch "

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tracedb.from_code.memory import Memory
     from tracedb.from_code.program import Node
 
-_GRAPHS = (".json", ".json.gz", ".json.zst", ".et", ".et.gz")
+GRAPHS = (".json", ".json.gz", ".json.zst", ".et", ".et.gz")
 """File name suffixes of execution graphs."""
 
 
@@ -46,9 +46,10 @@ class Subject(Protocol):
 
 
 def is_graph(step: object) -> TypeGuard[str | Path]:
-    """Whether a step is named by the file of an execution graph."""
-    if not isinstance(step, (str, Path)):
+    """Whether a step is named by files of execution graphs, or their folder."""
+    if not isinstance(step, (str, Path)) or not str(step):
         return False
-    return str(step).endswith(_GRAPHS) or (
+    is_there = Path(step).is_dir() or (
         Path(step).is_file() and Path(step).suffix != ".py"
     )
+    return is_there or str(step).endswith(GRAPHS)

@@ -18,7 +18,7 @@ from tracedb.from_code.estimation import Courses, known
 from tracedb.from_code.fitting import largest, room
 from tracedb.from_code.job import Job
 from tracedb.from_code.layout import STEPS
-from tracedb.from_code.links import connected
+from tracedb.from_code.links import connected, refuse_alone
 from tracedb.from_code.pricing import Device, price
 from tracedb.from_code.program import Node, launch
 from tracedb.from_code.recordings import Source
@@ -73,6 +73,7 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
             f"{step}: an execution graph has a fixed batch size; a sweep takes code: "
             "train.py:step"
         )
+    refuse_alone(ranks, ranks_per_node, network)
     with tracedb.open() as empty, ExitStack() as stack:
         devices = [
             connected(empty.connection, gpu, ranks, ranks_per_node, network)[0]
@@ -88,6 +89,7 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
                 closing(Source(step, inputs, device.name, Job(ranks, device.per_node)))
             )
             first = source.at(min(batches, default=None))
+            first.refuse_empty()
             for line in first.unsure:
                 tell(line)
             sizes = list(batches) or [first.batch or 0]

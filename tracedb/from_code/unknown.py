@@ -166,7 +166,7 @@ class Unknown(float):
     __neg__ = __abs__ = __pos__ = _combined
 
 
-def is_about(error: Exception) -> bool:
+def is_about(error: BaseException) -> bool:
     """Whether PyTorch refused an unknown number, which is no number of its own."""
     kinds = (Unknown.__name__, Count.__name__)
     return isinstance(error, TypeError) and any(

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 from support import SAMPLES, DatabaseOf, Ingested, rows
+from test_efficiency import kernel
 from test_report import HOSTILE, hostile_trace
 
 import tracedb
+from tracedb import plots
 from tracedb.plots import PLOTS
 from tracedb.report.sections import SECTIONS
 
@@ -99,6 +101,34 @@ def test_labels_tell_rows_apart_and_no_more(database_of: DatabaseOf) -> None:
     idle = drawn_rows(database_of(GPU), "idle")
     assert {row["of"] for row in idle} == {"rank 0, device 0", "rank 1, device 1"}
     assert "host between ops" in {row["kind"] for row in idle}
+
+
+def test_different_names_have_different_bars() -> None:
+    """Names that are cut alike, or differ in what is not shown, are numbered."""
+    names = [f"{'a' * 90}{middle}{'b' * 90}" for middle in ("x", "y" * 20, "z")]
+    names += ["one\x07", "one\x08", "run<Row<char>>(int)", "run<Row<char>>(float)"]
+    texts = plots._texts(names)  # noqa: SLF001
+    assert len(set(texts.values())) == len(names)
+    assert texts["one\x08"] == "one\N{REPLACEMENT CHARACTER} [2]"
+    assert texts["run<Row<char>>(int)"] == "run<Row<char>>(int)"
+
+
+@needs_altair
+def test_rooflines_have_roofs_where_the_gpu_is_known(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """An op of known work has a point, and a tick if the model of its GPU is known."""
+    for number, gpu in enumerate(("NVIDIA A40", "Gaudi"), 1):
+        trace = {"deviceProperties": [{"id": 0, "name": gpu}]}
+        trace["traceEvents"] = kernel("aten::mm", 100 * number, 40, 1)
+        file = tmp_path / f"{number}.json"
+        file.write_text(json.dumps(trace))
+        database.ingest([file])
+        chart = database.plot("roofline", run=number).to_dict()
+        (point,) = next(iter(chart["datasets"].values()))
+        assert point["tflops"] == pytest.approx(2 * 64 * 32 * 16 / 40e-6 / 1e12)
+        assert ("layer" in chart) == (gpu == "NVIDIA A40")
+        assert (point["roofline_ms"] is None) == (gpu == "Gaudi")
 
 
 @needs_altair

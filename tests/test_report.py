@@ -513,7 +513,7 @@ def test_tables_with_names_are_not_wider_than_the_window(
     page.size(width, 900)
     page.open(folder / "eight.html")
     beyond = (
-        "['levers', 'path', 'waits'].filter(name => "
+        "['levers', 'path', 'waits', 'collectives'].filter(name => "
         "document.querySelector(`#${name} .table`)?.scrollWidth > "
         "document.querySelector(`#${name} .table`)?.clientWidth)"
     )

@@ -8,6 +8,7 @@ changed where they could end that script.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tracedb.errors import QueryError
@@ -15,10 +16,10 @@ from tracedb.extras import import_extra
 from tracedb.report import find_run
 from tracedb.report.sections import SECTIONS
 from tracedb.summary.words import kind_words
-from tracedb.words import shortened
+from tracedb.words import cut_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import duckdb
     import polars as pl
@@ -52,7 +53,7 @@ def plot(connection: duckdb.DuckDBPyConnection, name: str, run: int | None) -> A
     frame = connection.sql(query).pl()
     if frame.is_empty():
         raise QueryError(f"nothing to draw: {section.empty}")
-    title = {"text": section.title, "subtitle": _text(chosen.name)}
+    title = {"text": section.title, "subtitle": _texts([chosen.name])[chosen.name]}
     return PLOTS[name](altair, _drawable(frame)).properties(title=title, width=_WIDTH)
 
 
@@ -70,7 +71,7 @@ def _drawable(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(
         *(pl.col(name).map_elements(kind_words, pl.String) for name in kinds),
         *(
-            pl.col(name).map_elements(_text, pl.String)
+            pl.col(name).replace(_texts(frame[name].drop_nulls().unique().sort()))
             for name in texts
             if name not in kinds
         ),
@@ -95,9 +96,22 @@ def _labels(frame: pl.DataFrame) -> list[str]:
     return told or [name for name in ("role", "device") if name in found] or found[:1]
 
 
-def _text(name: str) -> str:
-    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
-    return _MARKUP.sub(f"<{_JOINER}", shortened(plain, _NAME))
+def _texts(names: Iterable[str]) -> dict[str, str]:
+    """Names as charts show them: short and safe; different names stay different."""
+    every = [*names]
+    plain = [
+        "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+        for name in every
+    ]
+    short = cut_distinct(plain, _NAME)
+    # Bars of one text would be one bar.
+    times, found = Counter(short), Counter[str]()
+    texts = {}
+    for name, text in zip(every, short, strict=True):
+        found[text] += 1
+        number = f" [{found[text]}]" if times[text] > 1 else ""
+        texts[name] = _MARKUP.sub(f"<{_JOINER}", text + number)
+    return texts
 
 
 def _periods(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
@@ -200,26 +214,35 @@ def _largest(name: str, time: str) -> Callable[[Any, Any], Any]:
 
 
 def _roofline(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
-    """The roofline plot: FLOP/s over FLOP per byte."""
+    """The roofline plot: FLOP/s over FLOP per byte, with the roofline of each op."""
     import polars as pl
 
     known = frame.filter(pl.col("flops") > 0, pl.col("traffic_bytes") > 0)
     points = known.with_columns(
         (pl.col("flops") / pl.col("traffic_bytes")).alias("intensity"),
         (pl.col("flops") / pl.col("time_ms") / 1e9).alias("tflops"),
-    )
+        (pl.col("flops") / pl.col("roofline_ms") / 1e9).alias("roof"),
+    ).head(MOST_ROWS)
     log = alt.Scale(type="log")
-    return (
-        alt.Chart(points.head(MOST_ROWS))
+    x = alt.X("intensity:Q", scale=log, title="FLOP per byte")
+    tooltip = ["op", "family", "kernels", "time_ms", "roofline_ms", "tflops"]
+    reached = (
+        alt.Chart(points)
         .mark_point(filled=True)
         .encode(
-            x=alt.X("intensity:Q", scale=log, title="FLOP per byte"),
+            x=x,
             y=alt.Y("tflops:Q", scale=log, title="TFLOP/s"),
             size=alt.Size("time_ms:Q", title="time [ms]"),
             color=alt.Color("family:N"),
-            tooltip=["op", "family", "kernels", "time_ms", "roofline_ms", "tflops"],
+            tooltip=tooltip,
         )
     )
+    # Of GPUs whose model is unknown, there are none.
+    roofs = points.filter(pl.col("roof").is_finite())
+    if roofs.is_empty():
+        return reached
+    ticks = alt.Chart(roofs).mark_tick(color="gray", thickness=2)
+    return reached + ticks.encode(x=x, y=alt.Y("roof:Q", scale=log), tooltip=tooltip)
 
 
 def _predictions(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)

@@ -373,17 +373,19 @@ ORDER BY rank, device""",
         "roofline",
         "Roofline",
         "Kernels whose work is known from shapes, compared with the peak of the "
-        "device. Kernels without recorded sizes are left out.",
+        "device, if its model is known. Kernels without recorded sizes are left out.",
         """
 SELECT
     coalesce(op.name, work.family) AS op, work.family, count(*) AS kernels,
     sum(work.flops)::BIGINT AS flops, sum(work.traffic_bytes)::BIGINT AS traffic_bytes,
     sum(kernel.end_ns - kernel.start_ns)::BIGINT AS time_ns,
-    sum(roofline_ns)::BIGINT AS roofline_ns,
-    any_value(hardware) AS hardware
+    (sum(roofline_ns) FILTER (is_known))::BIGINT AS roofline_ns,
+    any_value(device.hardware) FILTER (is_known) AS hardware
 FROM prediction.kernel_work AS work
 INNER JOIN prediction.kernel_roofline USING (gpu_op_id)
 INNER JOIN staging.gpu_op AS kernel USING (gpu_op_id)
+LEFT JOIN prediction.kernel_device AS device
+    ON kernel.trace_id = device.trace_id AND kernel.device = device.device
 LEFT JOIN staging.op AS op ON work.op_id = op.op_id
 WHERE work.run_id = $run AND work.link = 'dram'
 GROUP BY ALL

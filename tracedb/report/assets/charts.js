@@ -335,8 +335,9 @@ function roofline(section) {
   if (rows.length < 1) return [];
   const width = 900, height = 340, left = 80, low = 14;
   const log = Math.log10, rate = (row) => row.flops / (row.time_ns / 1e9), intensity = (row) => row.flops / row.traffic_bytes;
-  const bound = (row) => row.flops / (Math.max(1, row.roofline_ns) / 1e9);
-  const xs = rows.map((row) => log(intensity(row))), ys = rows.flatMap((row) => [log(rate(row)), log(bound(row))]);
+  const isBound = (row) => row.roofline_ns != null, bound = (row) => row.flops / (Math.max(1, row.roofline_ns) / 1e9);
+  const xs = rows.map((row) => log(intensity(row)));
+  const ys = [...rows.map((row) => log(rate(row))), ...rows.filter(isBound).map((row) => log(bound(row)))];
   const x0 = Math.floor(Math.min(...xs)), x1 = Math.max(x0 + 1, Math.ceil(Math.max(...xs)));
   const y0 = Math.floor(Math.min(...ys)), y1 = Math.max(y0 + 1, Math.ceil(Math.max(...ys)));
   const x = (value) => left + ((value - x0) / (x1 - x0)) * (width - left - 20), y = (value) => low + (1 - (value - y0) / (y1 - y0)) * (height - low - 40);
@@ -357,16 +358,19 @@ function roofline(section) {
   label("arithmetic intensity [FLOP/B]", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle" });
   const longest = Math.max(...rows.map((row) => row.time_ns));
   for (const row of [...rows].sort((a, b) => b.time_ns - a.time_ns)) {
-    const at = x(log(intensity(row))), was = y(log(rate(row))), best = y(log(bound(row)));
-    drawn.append(svg("line", { x1: at, x2: at, y1: was, y2: best, "stroke-dasharray": "2 3" }));
-    drawn.append(svg("path", { d: `M${at - 5} ${best}h10`, stroke: themed("--soft") || "#888", "stroke-width": 1.5 }));
+    const at = x(log(intensity(row))), was = y(log(rate(row)));
+    if (isBound(row)) {
+      const best = y(log(bound(row)));
+      drawn.append(svg("line", { x1: at, x2: at, y1: was, y2: best, "stroke-dasharray": "2 3" }));
+      drawn.append(svg("path", { d: `M${at - 5} ${best}h10`, stroke: themed("--soft") || "#888", "stroke-width": 1.5 }));
+    }
     const dot = svg("circle", { cx: at, cy: was, r: 3 + 11 * Math.sqrt(row.time_ns / longest), fill: colour(row.family), "fill-opacity": 0.75 });
-    dot.addEventListener("mousemove", (event) => showTip(event, bdi(row.op), ` (${shown(row.family)}): ${count(row.kernels)} kernels, ${time(row.time_ns)}; ${amount(rate(row), "FLOP/s")}, ${(100 * row.roofline_ns / row.time_ns).toFixed(0)} % of the roofline`));
+    dot.addEventListener("mousemove", (event) => showTip(event, bdi(row.op), ` (${shown(row.family)}): ${count(row.kernels)} kernels, ${time(row.time_ns)}; ${amount(rate(row), "FLOP/s")}` + (isBound(row) ? `, ${(100 * row.roofline_ns / row.time_ns).toFixed(0)} % of the roofline` : "")));
     dot.addEventListener("mouseleave", hideTip);
     drawn.append(dot);
   }
   return [legend([...new Set(rows.map((row) => row.family))]),
-    el("p", { class: "words" }, "Each dot is an op; its size is its time. The bar above it is the calibrated roofline."), drawn];
+    el("p", { class: "words" }, "Each dot is an op; its size is its time. " + (rows.some(isBound) ? "The bar above or below it is the calibrated roofline." : "The model of the GPU is unknown, so there is no roofline.")), drawn];
 }
 
 /** A drawing of labelled rows over one axis of time, from low to high. */

@@ -33,6 +33,13 @@ def _op(number: int, **args: object) -> Callable[[Trace], None]:
     return lambda trace: _args(trace, "cpu_op", number).update(named)
 
 
+def _arguments_as_text(trace: Trace) -> None:
+    """Arguments of the first op and the first kernel as JSON within text."""
+    for category in ("cpu_op", "kernel"):
+        event = next(e for e in trace["traceEvents"] if e.get("cat") == category)
+        event["args"] = json.dumps(event["args"])
+
+
 def _event(number: int, **fields: object) -> Callable[[Trace], None]:
     return lambda trace: trace["traceEvents"][number].update(fields)
 
@@ -53,6 +60,10 @@ ODD: dict[str, tuple[Callable[[Trace], None], Issues]] = {
     "a number that is none": (
         _op(0, External_id="x"),
         {"read as none: External id": 1},
+    ),
+    "arguments as text": (
+        _arguments_as_text,
+        {"read as none: args that are not an object": 2},
     ),
     "an event far away": (
         _event(20, ts=-(2.2e15)),

@@ -1,7 +1,7 @@
 -- Values that do not fit their field: text that is not a list, a size that is not a number
 -- or has more elements than a machine can hold, an invalid number, a correlation that calls
--- of several processes have. The relations above have NULL for them, or exclude their rows.
--- Also categories of slices that no relation reads.
+-- of several processes have, arguments that are not an object. The relations above have NULL
+-- for them, or exclude their rows. Also categories of slices that no relation reads.
 -- One row per field of a trace that has such values.
 -- Key: trace_id, field.
 CREATE VIEW staging.unread_value (
@@ -91,6 +91,7 @@ unread AS (
                 AND try_cast(args ->> '$.correlation' AS BIGINT) IS NOT NULL
                 THEN 'correlation that several processes have: ingest the files of the ranks, '
                     || 'not one merged from them'
+            WHEN json_type(args) <> 'OBJECT' THEN 'args that are not an object'
             ELSE field
         END AS field
     FROM suspect
@@ -99,7 +100,10 @@ unread AS (
     LEFT JOIN staging.call ON suspect.event_id = call_id
     WHERE
         contains(args, field)
-        AND json_type(args, '$."' || field || '"') <> 'NULL'
+        AND (
+            json_type(args) <> 'OBJECT'
+            OR json_type(args, '$."' || field || '"') <> 'NULL'
+        )
 ),
 
 category AS (
@@ -110,7 +114,7 @@ category AS (
     GROUP BY trace_id, cat
 )
 
-SELECT trace_id, field, count(*), min(event_id)
+SELECT trace_id, field, count(DISTINCT event_id), min(event_id)
 FROM unread
 GROUP BY trace_id, field
 UNION ALL

@@ -128,7 +128,9 @@ def _normalised(event: dict[str, Raw], place: int, issues: Issues) -> bytes:
             row[name] = Raw(b"%d" % nanoseconds)
         elif bytes(text) != b"null":
             event[name] = text
-            issues.add("kept without time: times that are not numbers", place)
+            is_number = _NUMBER.fullmatch(bytes(text).strip(b'" '))
+            why = "out of range" if is_number else "that are not numbers"
+            issues.add(f"kept without time: times {why}", place)
     if MOVED in event:
         row["tid"] = event.pop(MOVED)
     if event:

@@ -319,6 +319,42 @@ def test_a_launch_on_another_thread_may_not_have_returned(
     assert rows(database, UNEXPLAINED) == [(0,)]
 
 
+def test_a_copy_whose_call_takes_long_is_not_launched_last(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Its call ends after a launch of another thread, whose work is behind it."""
+    recording.work(7, 5_000, begin=5_050, duration=10, lasting=100)
+    recording.work(7, 5_005, begin=5_061, duration=2_000)
+    recording.events[-2]["tid"] = 2
+    recording.add("cuda_runtime", "cudaStreamSynchronize", 1, 5_101, 1_962)
+    recording.ingest(tmp_path, database)
+    query = """
+        SELECT name, is_blocked
+        FROM graph.host_wait INNER JOIN staging.gpu_op USING (gpu_op_id)
+    """
+    assert rows(database, query) == [("kernel at 5061", True)]
+
+
+def test_a_short_wait_is_not_for_work_that_ended_after_it(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Calls return after what they wait for, so it is for the other stream."""
+    plain = Launch(7, 100_000), StreamSync(7), Gap(10_000)
+    other = Launch(20, 1_000), Gap(20_000), Launch(7, 6_300), Gap(5_000)
+    body = *plain, *plain, *plain, *other, StreamSync(20), Gap(50_000)
+    program = Program((Rank((Thread("main", (step(1, *body),)),)),))
+    (trace,) = execute(program)
+    database.ingest([trace.write(tmp_path / "a.json", Form(sync_events=False))])
+    query = """
+        SELECT stream, wait.end_ns - gpu_op_end_ns
+        FROM graph.host_wait AS wait INNER JOIN staging.gpu_op USING (gpu_op_id)
+        ORDER BY wait.start_ns DESC
+    """
+    assert rows(database, query)[:2] == [(20, 28_800), (7, 4_000)]
+    query = "SELECT error_share FROM critical_path.step_time WHERE method = 'replay'"
+    assert rows(database, query) == [(0,)]
+
+
 def test_a_launch_in_half_the_time_starts_its_work_sooner(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:

@@ -1,8 +1,9 @@
 -- GPU work in launch order: the last work launched on a stream before a time. Of the parts
 -- of a graph on a stream, the last counts; work without a launch in the trace was launched
 -- before it, in order. A call that starts before a launch of another thread has returned
--- does not count on its work, unless that has started.
--- One row per stream and launch, and per GPU op without one.
+-- does not count on its work, unless that has started. Streams are in order: what was
+-- launched later than work behind it is never the last.
+-- One row per GPU op that is ever the last on its stream.
 -- Key: gpu_op_id.
 CREATE VIEW graph.launched_work (
     -- The GPU op.
@@ -33,11 +34,13 @@ SELECT
     CASE
         WHEN launch_start_ns IS NULL THEN position - 1_000_000_000_000_000_000
         ELSE greatest(launch_start_ns, least(launch_end_ns, start_ns) - 1)
-    END,
+    END AS last_ns,
     end_ns
 FROM graph.stream_position
-QUALIFY
-    call_id IS NULL
-    OR row_number() OVER (
-        PARTITION BY call_id, device, stream ORDER BY position DESC
-    ) = 1;
+QUALIFY coalesce(
+    last_ns < min(last_ns) OVER (
+        PARTITION BY trace_id, device, stream ORDER BY position
+        ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+    ),
+    true
+);

@@ -15,7 +15,7 @@ CREATE TABLE graph.typical_return (
     -- ends before. NULL if no call clearly waited.
     median_ns,
     -- [ns] How long before the end of the work a call may return: 2 us, or up to 20 us if
-    -- calls do.
+    -- calls do; 0 if three calls or more return later than the work ends.
     early_ns
 ) AS
 WITH
@@ -44,7 +44,10 @@ SELECT
     trace.trace_id,
     kind.is_copy,
     -quantile_disc(early_ns, 0.5),
-    greatest(coalesce(quantile_disc(early_ns, 0.95), 0), 2_000)
+    greatest(
+        coalesce(quantile_disc(early_ns, 0.95), 0),
+        CASE WHEN count(early_ns) >= 3 AND max(early_ns) < 0 THEN 0 ELSE 2_000 END
+    )
 FROM staging.trace AS trace
 CROSS JOIN (VALUES (false), (true)) AS kind (is_copy)
 LEFT JOIN plain ON trace.trace_id = plain.trace_id AND kind.is_copy = plain.is_copy

@@ -1,5 +1,6 @@
 -- How much earlier or later rests would end if they were waits for something else
--- (`graph.possible_wait`), of threads whose work the steps need.
+-- (`graph.possible_wait`), of threads whose work the steps need or that launch beside it
+-- (`simulation.kept_order`).
 -- One row per variant, rest, and what it may have been a wait for.
 -- Key: variant_id, thread_id, resume_ns, other_thread_id, at_ns.
 CREATE VIEW simulation.rest_guess (
@@ -24,8 +25,11 @@ SELECT
     abs(resumed.end_ns - greatest(stopped.end_ns, done.end_ns + resume_ns - at_ns))
     AS guess_ns
 FROM graph.possible_wait AS rest
-SEMI JOIN (SELECT thread_id FROM graph.needed_thread WHERE NOT is_assumed)
-    USING (thread_id)
+SEMI JOIN (
+    SELECT thread_id FROM graph.needed_thread WHERE NOT is_assumed
+    UNION ALL
+    SELECT launch_thread_id FROM simulation.kept_order
+) USING (thread_id)
 INNER JOIN overhead.timeline AS span
     ON other_thread_id = span.thread_id AND at_ns = span.end_ns
 INNER JOIN overhead.timeline AS rest_span

@@ -17,7 +17,7 @@ CREATE VIEW simulation.thread_guess (
     -- `assumed`, `free` or `rest`.
     kind,
     -- [ns] How long the thread of the steps waits because of that, in all; how far it gets
-    -- ahead at most; or how much earlier or later the rest would end as a wait, at most.
+    -- ahead at most; or how much earlier or later the rests would end as waits, in all.
     guess_ns,
     -- [1] That, relative to all steps of the trace.
     guess_share,
@@ -134,8 +134,12 @@ found AS (
     FROM overtaking
     GROUP BY variant_id, thread_id
     UNION ALL
-    SELECT variant_id, thread_id, 'rest', max(guess_ns)
-    FROM simulation.rest_guess
+    SELECT variant_id, thread_id, 'rest', sum(guess_ns)
+    FROM (
+        SELECT variant_id, thread_id, max(guess_ns) AS guess_ns
+        FROM simulation.rest_guess
+        GROUP BY variant_id, thread_id, resume_ns
+    )
     GROUP BY variant_id, thread_id
 ),
 

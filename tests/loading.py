@@ -223,7 +223,14 @@ CHANGES: dict[str, tuple[change.Change, Edits]] = {
     ),
 }
 GUESSES = """
-    SELECT path, scenario FROM simulation.thread_guess AS guess
+    SELECT DISTINCT path, scenario
+    FROM (
+        SELECT variant_id, trace_id FROM simulation.thread_guess
+        UNION ALL
+        SELECT variant_id, trace_id FROM simulation.wait_guess
+        UNION ALL
+        SELECT variant_id, trace_id FROM simulation.order_guess
+    ) AS guess
     INNER JOIN prediction.variant USING (variant_id)
     INNER JOIN staging.trace AS trace ON guess.trace_id = trace.trace_id
 """

@@ -40,3 +40,21 @@ def test_threads_in_equal_periods_may_be_on_their_own() -> None:
     found = kinds("periodic", range(14, 16))
     assert "wrong, told" in found
     assert "wrong" not in found
+
+
+@pytest.mark.parametrize(
+    ("shape", "seed"),
+    [
+        ("handover", 0),  # It is woken earlier in an op than assumed.
+        ("handover", 6),  # It is woken long before it continues.
+        ("handover", 8),  # Its launches come after a wait of the other one.
+        ("periodic", 4),  # Two equal periods, a long time apart.
+    ],
+)
+def test_a_wrong_answer_says_that_it_may_be(shape: str, seed: int) -> None:
+    """Traces of these programs do not show what their threads wait for."""
+    of = nameless(seed, shape)
+    parts = edits_of(seed, of) if shape == "handover" else paces(of)
+    found = {one.kind for one in answers([(of, parts)])}
+    assert "wrong, told" in found
+    assert "wrong" not in found

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,3 +93,36 @@ def test_a_wait_that_would_last_is_told(
     assert [text for text in (STREAM, HOST) if text in said[False, name]] == told
     assert STREAM not in said[True, name]
     assert HOST not in said[True, name]
+
+
+def launching(own_ns: int, other_ns: int) -> Program:
+    """A thread waits for its stream, on which another one launches on its own."""
+    own = Op("aten::own", (Gap(own_ns), Launch(MAIN, 5_000), Gap(2_000)))
+    other = Op("aten::other", (Gap(other_ns), Launch(MAIN, 400_000), Gap(2_000)))
+    body = Gap(1_000_000), own, StreamSync(MAIN), Gap(3_000_000)
+    threads = Thread("main", (step(0, *body),)), Thread("b", (Gap(500_000), other))
+    return Program((Rank(threads),))
+
+
+@pytest.mark.parametrize(
+    ("name", "factor", "is_told"),
+    [
+        ("aten::own", 1.2, False),
+        ("aten::own", 0.1, True),
+        ("aten::other", 0.9, False),
+        ("aten::other", 3, True),
+    ],
+)
+def test_another_order_of_launches_is_told(
+    name: str, factor: float, *, is_told: bool, tmp_path: Path
+) -> None:
+    """The call would not wait for the other thread's work, or no longer have to."""
+    (trace,) = execute(launching(500_000, 800_000))
+    edit = Edit(scenario="x", target="host", op=name, factor=factor)
+    with tracedb.open() as database:
+        database.ingest([trace.write(tmp_path / "a.json", Form(sync_events=True))])
+        with database.simulate(["replay"], [edit]) as beside:
+            said = beside.sql("SELECT assumption FROM question.scenario_assumption")
+            found = beside.sql("FROM simulation.order_guess").rows()
+    assert any("work of other threads" in text for (text,) in said.rows()) == is_told
+    assert bool(found) == is_told

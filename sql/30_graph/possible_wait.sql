@@ -82,7 +82,14 @@ ANTI JOIN graph.thread_wait AS wait
         AND other.at_ns = wait.end_ns
 WHERE
     NOT other.is_cause
-    AND other.spread_ns <= 2 * cause.spread_ns
+    -- If waking takes longer than usual, time that passes is no less likely for threads that
+    -- take turns.
+    AND other.spread_ns <= cause.spread_ns
+    * CASE
+        WHEN other.worker_thread_id = other.thread_id AND resume_ns - cause.at_ns > 50_000
+            THEN 8
+        ELSE 2
+    END
     -- Nothing that a thread did long before it stopped.
     AND (
         cause.worker_thread_id <> other.worker_thread_id

@@ -134,7 +134,7 @@ found AS (
     FROM overtaking
     GROUP BY variant_id, thread_id
     UNION ALL
-    SELECT variant_id, thread_id, 'rest', sum(guess_ns)
+    SELECT variant_id, thread_id, 'rest', sum(guess_ns)::BIGINT
     FROM (
         SELECT variant_id, thread_id, max(guess_ns) AS guess_ns
         FROM simulation.rest_guess

@@ -59,6 +59,13 @@ waited AS (
     GROUP BY scenario, kind
 ),
 
+reordered AS (
+    SELECT scenario, sum(call_count) AS call_count, max(guess_ns) / 1e6 AS guess_ms
+    FROM simulation.order_guess
+    INNER JOIN prediction.variant USING (variant_id)
+    GROUP BY scenario
+),
+
 assumed AS (
     SELECT
         scenario, min(edit) AS edit, format(
@@ -85,7 +92,7 @@ assumed AS (
                     || 'thread is seen, so it is taken to work by itself, and a step starts '
                     || '{3:.3f} ms before what it had done by then'
                 ELSE 'rests of {0} may end for another reason than is assumed, in {2}: then '
-                || 'they would end up to {3:.3f} ms earlier or later'
+                || 'they would end up to {3:.3f} ms earlier or later in all'
             END,
             CASE thread_count WHEN 1 THEN '1 thread' ELSE thread_count || ' threads' END,
             working_percent,
@@ -112,6 +119,18 @@ assumed AS (
     FROM edit
     INNER JOIN waited USING (scenario)
     GROUP BY scenario, kind, wait_count, guess_ms
+    UNION ALL
+    SELECT
+        scenario, min(edit), format(
+            'calls wait for the same GPU work of other threads as recorded, although {0} would '
+            || 'come before that is launched, or after more is: then up to {1:.3f} ms earlier '
+            || 'or later',
+            CASE call_count WHEN 1 THEN '1 call' ELSE call_count || ' calls' END,
+            guess_ms
+        )
+    FROM edit
+    INNER JOIN reordered USING (scenario)
+    GROUP BY scenario, call_count, guess_ms
     UNION ALL
     SELECT
         scenario, edit, format(

@@ -228,8 +228,6 @@ GUESSES = """
         SELECT variant_id, trace_id FROM simulation.thread_guess
         UNION ALL
         SELECT variant_id, trace_id FROM simulation.wait_guess
-        UNION ALL
-        SELECT variant_id, trace_id FROM simulation.order_guess
     ) AS guess
     INNER JOIN prediction.variant USING (variant_id)
     INNER JOIN staging.trace AS trace ON guess.trace_id = trace.trace_id

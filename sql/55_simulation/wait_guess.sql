@@ -1,7 +1,8 @@
--- Where the times of scenarios depend on what waits were for, because the profiler did not
--- record it. `host`: a call would end at another time if it were for other work
+-- Where the times of scenarios depend on what waits are for, because the profiler did not
+-- record it, or it would change. `host`: a call would end at another time if it were for other work
 -- (`graph.possible_target`). `stream`: GPU work would start later if it had to wait for work
--- that was over before it in the trace (`graph.possible_stream_wait`). Included is what
+-- that was over before it in the trace (`graph.possible_stream_wait`). `order`: a call would
+-- wait for more or less work of other threads (`simulation.order_guess`). Included is what
 -- changes by more than 0.1 % of the mean step.
 -- One row per variant, trace and kind.
 -- Key: variant_id, trace_id, kind.
@@ -10,7 +11,7 @@ CREATE VIEW simulation.wait_guess (
     variant_id,
     -- The trace.
     trace_id,
-    -- `host` or `stream`.
+    -- `host`, `stream` or `order`.
     kind,
     -- Calls, or GPU work, of which that is true.
     wait_count,
@@ -61,6 +62,8 @@ FROM (
     SELECT *, 'host' AS kind FROM host
     UNION ALL
     SELECT *, 'stream' FROM stream
+    UNION ALL
+    SELECT variant_id, trace_id, position, guess_ns, 'order' FROM simulation.order_guess
 )
 INNER JOIN stepping USING (trace_id)
 WHERE guess_ns > 0.001 * step_ns

@@ -59,13 +59,6 @@ waited AS (
     GROUP BY scenario, kind
 ),
 
-reordered AS (
-    SELECT scenario, sum(call_count) AS call_count, max(guess_ns) / 1e6 AS guess_ms
-    FROM simulation.order_guess
-    INNER JOIN prediction.variant USING (variant_id)
-    GROUP BY scenario
-),
-
 assumed AS (
     SELECT
         scenario, min(edit) AS edit, format(
@@ -109,6 +102,9 @@ assumed AS (
                 WHEN 'host'
                     THEN 'what short waits of the host are for, because it is not recorded: if for '
                     || 'other work, {0} of them would end up to {1:.3f} ms earlier or later'
+                WHEN 'order'
+                    THEN 'calls wait for the same work of other threads as recorded: in the order of '
+                    || 'launches that results, {0} of them would end up to {1:.3f} ms earlier or later'
                 ELSE 'streams do not wait for work that was over, because such waits are not '
                 || 'recorded: with them, {2} would start up to {1:.3f} ms later'
             END,
@@ -119,18 +115,6 @@ assumed AS (
     FROM edit
     INNER JOIN waited USING (scenario)
     GROUP BY scenario, kind, wait_count, guess_ms
-    UNION ALL
-    SELECT
-        scenario, min(edit), format(
-            'calls wait for the same GPU work of other threads as recorded, although {0} would '
-            || 'come before that is launched, or after more is: then up to {1:.3f} ms earlier '
-            || 'or later',
-            CASE call_count WHEN 1 THEN '1 call' ELSE call_count || ' calls' END,
-            guess_ms
-        )
-    FROM edit
-    INNER JOIN reordered USING (scenario)
-    GROUP BY scenario, call_count, guess_ms
     UNION ALL
     SELECT
         scenario, edit, format(

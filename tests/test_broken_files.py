@@ -317,9 +317,7 @@ def test_times_beyond_64_bits_are_dropped(tmp_path: Path) -> None:
         assert rows(database, query) == [("a", None, None), ("b", 2 * 10**18, 1000)]
         query = "SELECT name, start_ns, end_ns FROM staging.op"
         assert rows(database, query) == [("b", 2 * 10**18, 2 * 10**18 + 1000)]
-        assert dict(issues(database)) == {
-            "kept without time: times out of range": 2
-        }
+        assert dict(issues(database)) == {"kept without time: times out of range": 2}
 
 
 def test_a_graph_with_broken_nodes_keeps_the_others(tmp_path: Path) -> None:

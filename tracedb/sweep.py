@@ -7,6 +7,7 @@ add_ns=SELECT ...    the first column of a query
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _MOST = 10_000
 _MOST_NS = 1e18
-_RANGE = re.compile(r"(?P<low>.+?)\.\.(?P<high>.+):(?P<count>\d{1,6})")
+_RANGE = re.compile(r"(?P<low>.+?)\.\.(?P<high>.+):(?P<count>\d+)")
 
 
 def swept(
@@ -83,10 +84,7 @@ def _values(
         values = query(given)
     else:
         values = _written(sweep, given)
-    if not values or len(values) > _MOST:
-        raise ScenarioError(
-            f"sweep {sweep}: {len(values):,} values; the limit is 1 to {_MOST:,}"
-        )
+    _check_count(sweep, len(values))
     return [_checked(sweep, field, value) for value in values]
 
 
@@ -97,14 +95,27 @@ def _written(sweep: str, given: str) -> list[float]:
         if matched is None:
             return [float(value) for value in given.split(",")]
         low, high = float(matched["low"]), float(matched["high"])
+        count = int(matched["count"])
     except ValueError:
         raise ScenarioError(
             f"sweep {sweep}: {given} is neither a list (0.25,0.5,2) nor a range with a "
             "count (0.1..1:10)"
         ) from None
-    count = int(matched["count"])
+    _check_count(sweep, count)
+    if not math.isfinite(high - low):
+        raise ScenarioError(
+            f"sweep {sweep}: both ends of a range must be finite, such as 0.1..1"
+        )
     apart = (high - low) / max(count - 1, 1)
-    return [low + apart * number for number in range(min(count, _MOST + 1))]
+    return [low + apart * number for number in range(count)]
+
+
+def _check_count(sweep: str, count: int) -> None:
+    """Raise `ScenarioError` for no values, or too many."""
+    if not 1 <= count <= _MOST:
+        raise ScenarioError(
+            f"sweep {sweep}: {count:,} values; the limit is 1 to {_MOST:,}"
+        )
 
 
 def _checked(sweep: str, field: str, value: object) -> float:

@@ -16,7 +16,7 @@ from support import SAMPLES, Ingested
 import tracedb
 from tracedb import Edit
 from tracedb.selection import TEXTS, used
-from tracedb.synthetic import Gap, Op, Program, Rank, Thread, execute, step
+from tracedb.synthetic import Gap, Launch, Op, Program, Rank, Thread, execute, step
 from tracedb.synthetic.program import seeded
 
 
@@ -261,6 +261,21 @@ def test_edits_without_matches_list_similar_names(
         database.scenarios([made("s", fields)])
     assert str(raised.value).startswith("scenario s, edit 1: no ")
     assert line in str(raised.value)
+
+
+def test_work_without_ops_has_no_family(tmp_path: Path) -> None:
+    """Replays of CUDA graphs have none; the line says what to do."""
+    body = Launch(7, 5_000, "sgemm"), Gap(10_000)
+    program = Program((Rank((Thread("main", (step(1, *body),)),)),))
+    path = execute(program)[0].write(tmp_path / "trace.json")
+    edit = made("s", {"target": "gpu", "family": "gemm*"})
+    with tracedb.open() as database:
+        database.ingest([path])
+        with pytest.raises(tracedb.ScenarioError) as raised:
+            database.scenarios([edit])
+    assert "no GPU work with family gemm* in this database; a" in str(raised.value)
+    assert "record_shapes=True" in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_patterns_match_whole_names() -> None:

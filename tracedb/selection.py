@@ -270,6 +270,12 @@ _ELSEWHERE = {
     "module": ("a module", "SELECT path AS text FROM staging.module_call"),
 }
 """Other fields that a pattern may have been meant for, and their texts."""
+_NONE_THERE = {
+    "family": "; a family follows from the op that launches the work, and its shapes, "
+    "which is known of none here (replayed CUDA graphs have no ops): record it with "
+    "record_shapes=True, without graphs, or change times by name (gpu:NAME x0.5)",
+}
+"""Hints at fields of which a database has no text at all."""
 _MOST_NEAR = 3
 _WIDEST = 60
 _MOST_NUMBERS = 8
@@ -352,7 +358,7 @@ def _near_texts(
     query = within if count else f"FROM ({known}) ORDER BY {alike} DESC, text"
     near = connection.execute(f"{query} LIMIT {_MOST_NEAR}", value).fetchall()
     if not near:
-        return f"; there is no {field}"
+        return _NONE_THERE.get(field, f"; there is no {field}")
     listed = ", ".join(shortened(text, _WIDEST) for (text,) in near)
     verb = "contains" if count == 1 else "contain"
     reported = f"{count} {verb} it:" if count else "nearest:"

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # files that are not new.
 _STAGE = "computing "
 _AGAIN = "reading again"
+_SKIPPED = ": skipped: "
+_MOST_SKIPPED = 5
 _AGAIN_THERE = "already in the database"
 _BRIEF = ("run_id", "trace_id", "recorded_by", "rank", "event_count", "path")
 
@@ -98,24 +100,29 @@ def ingest(  # noqa: PLR0913 (the options of the command)
             )
         by = db.info().select("trace_id", "recorded_by")
         new = new.join(by, "trace_id", how="left", maintain_order="left")
-        output.rows(new, brief=_BRIEF)
-        tell(", ".join([f"{new.height} new", *_others(progress.outcomes)]))
+        if output.format != "table" or not new.is_empty():
+            output.rows(new, brief=_BRIEF)
+        tell(", ".join([f"{new.height} new", *_others(progress)]))
+        progress.tell_skipped()
         _tell_pairing(db.relation("staging.trace"), set(new["trace_id"]))
         tell_missing_steps(db, set(new["trace_id"]))
         tell_issues(db.issues(), set(new["trace_id"]))
         _tell_summary(db, set(new["run_id"]))
 
 
-def _others(outcomes: Counter[str]) -> Iterator[str]:
+def _others(progress: _Progress) -> Iterator[str]:
     """Yield the counts of files that were skipped, by reason."""
     from tracedb.ingest import NO_TRACE
 
+    outcomes = progress.outcomes
     if outcomes[_AGAIN_THERE]:
         yield f"{outcomes[_AGAIN_THERE]} {_AGAIN_THERE}"
     count = outcomes[NO_TRACE]
     if count:
         what = "file that is not a trace" if count == 1 else "files that are not traces"
         yield f"{count} {what} skipped"
+    if progress.skipped:
+        yield f"{len(progress.skipped)} skipped"
 
 
 def mapping(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -132,6 +139,7 @@ class _Progress:
 
     def __init__(self, status: Status) -> None:
         self.outcomes: Counter[str] = Counter()
+        self.skipped: list[str] = []
         self._status = status
         self._is_computing = False
 
@@ -140,6 +148,9 @@ class _Progress:
 
         if line.startswith(_AGAIN):
             self.outcomes.clear()
+            self.skipped.clear()
+        if _SKIPPED in line:
+            self.skipped.append(line)
         self.outcomes[line.rpartition(": ")[2]] += 1
         if self._status.console.is_terminal:
             # Wrapped in Text, because rich would parse a string as markup.
@@ -149,6 +160,14 @@ class _Progress:
         elif not self._is_computing:
             self._is_computing = True
             tell("computing the graph, critical paths and predictions")
+
+    def tell_skipped(self) -> None:
+        """Write which files were skipped, where the line that said so is gone."""
+        if self._status.console.is_terminal:
+            for line in self.skipped[:_MOST_SKIPPED]:
+                tell(line)
+            if len(self.skipped) > _MOST_SKIPPED:
+                tell(f"... {len(self.skipped) - _MOST_SKIPPED} more")
 
 
 @contextmanager

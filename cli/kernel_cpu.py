@@ -43,6 +43,8 @@ def cpu(*, folder: str, threads: int | None, minutes: float | None) -> None:
     modules and autograd. An interrupted run continues where it stopped. Other load on
     the machine distorts the result.
     """
+    if not folder:
+        raise click.BadParameter("the path is empty", param_hint="--output")
     from tracedb.from_code.cpu.measure import measure
 
     found = measure(folder, threads=threads, minutes=minutes, tell=tell)

@@ -165,6 +165,21 @@ def test_ingest_again_is_reported(folder: Path, tiny: Path) -> None:
     done = run("ingest", folder / "tiny.json", "--db", tiny, "--format", "json")
     assert (done.exit_code, json.loads(done.stdout)) == (0, [])
     assert "0 new, 1 already in the database" in done.stderr
+    done = run("ingest", folder / "tiny.json", "--db", tiny)
+    assert (done.stdout, "no rows" in done.stderr) == ("", False)
+
+
+def test_skipped_files_are_told_on_a_terminal(tmp_path: Path) -> None:
+    """Its line of progress is overwritten; what was skipped remains."""
+    (tmp_path / "a.json").write_text(json.dumps(tiny_trace()))
+    for number in range(7):
+        (tmp_path / f"{number}.nsys-rep").write_bytes(b"\0")
+    command = ("ingest", tmp_path, "--db", tmp_path / "x.duckdb")
+    code, shown, _ = on_terminal(*command, stream="stderr", columns=300)
+    assert code == 0
+    last = shown.partition("1 new, 7 skipped\n")[2]
+    assert last.count(".nsys-rep: skipped: is a report of Nsight Systems; export") == 5
+    assert "... 2 more\n" in last
 
 
 @pytest.mark.until("staging")
@@ -765,6 +780,10 @@ MISTAKES = {
     "no JSON": (
         "ingest {}/page.html --db {}/new.duckdb",
         "page.html: is a web page",
+    ),
+    "empty folder for a CPU": (
+        "kernels cpu --output=",
+        "--output: the path is empty",
     ),
     "no trace": (
         "ingest {}/settings.json --db {}/new.duckdb",

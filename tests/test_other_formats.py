@@ -73,3 +73,9 @@ def test_an_export_as_arrow_files_is_told_once(
     lines: list[str] = []
     database.ingest([tmp_path], progress=lines.append)
     assert sum("skipped" in line for line in lines) == 1
+
+
+def test_an_empty_path_is_not_the_current_folder(database: tracedb.Database) -> None:
+    """As it is if a variable of a script is not set."""
+    with pytest.raises(tracedb.IngestError, match="a path is empty"):
+        database.ingest([""])

@@ -98,6 +98,8 @@ def _readable(name: str, scratch: Path) -> list[Source]:
 
 def _expand(name: str, scratch: Path) -> Iterator[Source]:
     path = Path(name)
+    if not name:
+        raise IngestError("a path is empty; name a file or folder")
     if name == "-":
         yield _standard_input(scratch)
     elif is_remote(name):

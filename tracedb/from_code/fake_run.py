@@ -29,12 +29,14 @@ from torch.profiler import ProfilerActivity, record_function
 from tracedb.errors import EstimateError, TracedbError
 from tracedb.from_code import fake_cuda, place
 from tracedb.from_code.alike import Recording, alike
+from tracedb.from_code.causal import causal
 from tracedb.from_code.changed import changed
 from tracedb.from_code.clock import DEFAULT_STREAM
 from tracedb.from_code.cpu import workspace
 from tracedb.from_code.fake_cpu import FakeCpu, absent
 from tracedb.from_code.fake_gpu import FakeGpu, present
 from tracedb.from_code.fake_ranks import FakeRanks
+from tracedb.from_code.in_place import linear_layers
 from tracedb.from_code.job import Job
 from tracedb.from_code.known import KNOWN
 from tracedb.from_code.lazy import lazy_modules, refuse_stale
@@ -114,6 +116,8 @@ class FakeRun:
             stack.enter_context(self._present())
             stack.enter_context(telling(self._recorder.assumptions))
             stack.enter_context(of_unknown())
+            stack.enter_context(causal(self._recorder.assumptions))
+            stack.enter_context(linear_layers())
             stack.enter_context(loading(self._recorder))
             stack.enter_context(saving(self._recorder))
             stack.enter_context(lazy_modules())

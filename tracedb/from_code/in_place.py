@@ -1,22 +1,25 @@
-"""Gradients that PyTorch computes in place, but not those of fake tensors.
+"""What PyTorch computes in place, but not for fake tensors: gradients, and biases.
 
 The formulas of autograd fill a tensor of zeros (`index_backward`, `gather_backward`,
 the gradients of `max`, `topk` and `sort`), and its engine adds up the gradients of a
 tensor that is used several times. Both work on a copy if a tensor is of a subclass, as
-all fake ones are.
+all fake ones are. So does a linear layer that adds its bias to a product.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn import functional
 
 from tracedb.from_code import place
+from tracedb.from_code.changed import changed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tracedb.from_code.recorder import Recorder
 
@@ -84,7 +87,38 @@ def parts(
         return found if is_new and _is_formula() else None
     if func in _CHAINED:
         return _CHAINED[func] if _is_chained(tensors, recorder) else None
-    return _aten.add_.Tensor if func is _ADD and _is_sum(tensors) else None
+    if func is not _ADD:
+        return None
+    is_in_place = _is_bias(tensors, recorder) or _is_sum(tensors)
+    return _aten.add_.Tensor if is_in_place else None
+
+
+_PRODUCTS = frozenset(("aten::mm", "aten::bmm"))
+_linear: list[None] = []
+"""As many elements as there are linear layers at work."""
+
+
+@contextmanager
+def linear_layers() -> Iterator[None]:
+    """Know within the block when a linear layer is at work."""
+    own = functional.linear
+
+    def linear(*args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401 (as PyTorch has it)
+        _linear.append(None)
+        try:
+            return own(*args, **kwargs)
+        finally:
+            _linear.pop()
+
+    with changed(functional, {"linear": linear}):
+        yield
+
+
+def _is_bias(tensors: list[torch.Tensor], recorder: Recorder) -> bool:
+    """Whether a linear layer adds its bias to what it has multiplied."""
+    if not _linear or tensors[0].dim() <= tensors[-1].dim():
+        return False
+    return recorder.holding(tensors[0]).made_by in _PRODUCTS
 
 
 def _is_sum(tensors: list[torch.Tensor]) -> bool:

@@ -201,7 +201,7 @@ class _Writer:
             args |= {"Fwd thread id": int(action.backward)}
         if action.name == "record_param_comms":
             collective = next(_collectives(action.body))
-            args |= _collective_args(collective, self.truth.world_size)
+            args |= _collective_args(collective, self.truth)
         if action.dims:
             types = ["float" if dims else "Scalar" for dims in action.dims]
             args |= {"Input type": action.types or types, "Input Dims": action.dims}
@@ -276,7 +276,7 @@ class _Writer:
             return _bandwidth(action.size_bytes, kernel.end_ns - kernel.start_ns)
         args = _occupancy(action.grid, action.block)
         if isinstance(action, Collective):
-            args |= _collective_args(action, self.truth.world_size)
+            args |= _collective_args(action, self.truth)
         return args
 
     def _sync_event(self, event: HostEvent) -> Iterator[str]:
@@ -399,11 +399,16 @@ def _collectives(body: tuple[Action, ...]) -> Iterator[Collective]:
             yield from _collectives(action.body)
 
 
-def _collective_args(action: Collective, world_size: int) -> Args:
-    """Return the arguments of both op and kernel of a collective."""
-    ranks = action.ranks or range(world_size)
-    return {
-        "Collective name": action.name,
+def _collective_args(action: Collective, truth: Truth) -> Args:
+    """Return the arguments of both op and kernel of a collective, or of a message."""
+    ranks = action.ranks or range(truth.world_size)
+    name, ends = action.name, {}
+    if name == "message":
+        sends = truth.rank == ranks[0]
+        name = "send" if sends else "recv"
+        ends = {"Dst Rank": ranks[1]} if sends else {"Src Rank": ranks[0]}
+    return ends | {
+        "Collective name": name,
         "In msg nelems": action.elements,
         "Out msg nelems": action.elements,
         "Group size": len(ranks),

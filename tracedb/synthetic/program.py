@@ -121,6 +121,7 @@ class Memset:
 class Collective:
     """A NCCL kernel, launched by every rank, the n-th of a group with the n-th.
 
+    A `message` has a group of its own: the rank that sends, and the one that receives.
     Its data move from the start of the last rank's kernel on, for the longest
     `kernel_ns`.
     """
@@ -148,6 +149,7 @@ class Collective:
             "allreduce": "AllReduce_Sum_f32_RING_LL",
             "broadcast": "Broadcast_RING_LL",
             "all_to_all": "SendRecv",
+            "message": "SendRecv",
         }[self.name]
         return f"ncclDevKernel_{stem}(ncclDevKernelArgsStorage<4096ul>)"
 

@@ -1,0 +1,157 @@
+"""Edits of jobs whose ranks send to one another.
+
+`python tests/messages.py 1..20` executes random pipelines of ranks that pass batches
+forward and back, with each change made in the program, and prints what is predicted
+otherwise. Sends wait for their receives, as NCCL's of large tensors.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from composed import Part, Place, paced, part, rewritten
+from composed import Where as Chosen
+from executed import CUDA, Case, assert_foretold, case, predict, rounded, warm_up
+
+from tracedb.synthetic import (
+    Collective,
+    Delays,
+    DeviceSync,
+    EventRecord,
+    Gap,
+    Launch,
+    Op,
+    Program,
+    Rank,
+    StreamWait,
+    Thread,
+    change,
+    step,
+)
+from tracedb.synthetic.program import Action, seeded
+
+MAIN, COMM = 7, 20
+
+
+class _Pipeline:
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.ranks = random.randint(2, 4)
+        self.batches = random.randint(1, 4)
+        self.lasting: dict[tuple[str, int], int] = {}
+
+    def program(self) -> Program:
+        """Return the program: all batches forward, then all back."""
+        ranks = []
+        for rank in range(self.ranks):
+            body: list[Action] = [Gap(2_000)]
+            for way in (1, -1):
+                for batch in range(self.batches):
+                    body += self._stage(rank, way, batch)
+            first = step(0, *warm_up((MAIN, COMM)))
+            steps = first, step(1, *body, DeviceSync(), Gap(3_000))
+            ranks.append(Rank((Thread("main", steps),)))
+        return Program(tuple(ranks))
+
+    def _stage(self, rank: int, way: int, batch: int) -> list[Action]:
+        """Receive a batch, if it is not the first stage, compute, and send it."""
+        key = f"{rank} {way} {batch}"
+        body: list[Action] = []
+        if 0 <= rank - way < self.ranks:
+            body += [self._message("recv_", rank - way, rank, batch)]
+            body += [EventRecord(f"in {key}", COMM), StreamWait(MAIN, f"in {key}")]
+        work = Launch(MAIN, self.random.randint(10_000, 100_000))
+        body += [Gap(2_000), Op("aten::mm", (Gap(2_000), work, Gap(2_000)))]
+        if 0 <= rank + way < self.ranks:
+            body += [EventRecord(f"out {key}", MAIN), StreamWait(COMM, f"out {key}")]
+            body += [Gap(2_000), self._message("send", rank, rank + way, batch)]
+        return body
+
+    def _message(self, name: str, sender: int, receiver: int, batch: int) -> Op:
+        group = f"{sender}>{receiver}"
+        own_ns = self.random.randint(4_000, 60_000)
+        ns = self.lasting.setdefault((group, batch), own_ns)
+        ends = sender, receiver
+        sent = Collective(COMM, ns, name="message", group=group, ranks=ends)
+        return Op(f"c10d::{name}", (Gap(1_000), sent, Gap(1_000)))
+
+
+def pipeline(seed: int) -> Case:
+    """A random pipeline."""
+    program = _Pipeline(seeded("messages", seed)).program()
+    return case(f"{seed}", rounded(program, CUDA), CUDA, recorded=True)
+
+
+def work(
+    kind: type[Launch | Collective], factor: float, rank: int | None = None
+) -> Part:
+    """Scale GPU work of a kind in the step, of a rank or of all."""
+
+    def rewrite(action: Action, place: Place, _: Delays) -> tuple[Action, ...]:
+        if (
+            isinstance(action, kind)
+            and rank in (None, place.rank)
+            and not place.is_in(Op, "warm_up")
+        ):
+            return (replace(action, kernel_ns=round(action.kernel_ns * factor)),)
+        return (action,)
+
+    of = "kernel" if kind is Launch else "collective"
+    edit: dict[str, Any] = {"target": "gpu", "type": of, "factor": factor}
+    edit |= {"op": "aten::mm"} if kind is Launch else {}
+    return part(
+        1, rewritten(rewrite), [edit | ({} if rank is None else {"rank": rank})]
+    )
+
+
+def slow(rank: int, factor: float) -> Part:
+    """The host of one rank is slower within ops."""
+    chosen = Chosen(
+        {"rank": rank, "op": "aten::mm"},
+        lambda _, place: place.rank == rank and place.is_in(Op, "aten::mm"),
+    )
+    return paced(factor, chosen, ("T2", "T3"))
+
+
+CHANGES = {
+    "all kernels x2": work(Launch, 2),
+    "all kernels x0": work(Launch, 0),
+    "kernels of rank 0 x3": work(Launch, 3, 0),
+    "kernels of rank 1 x0.5": work(Launch, 0.5, 1),
+    "messages x3": work(Collective, 3),
+    "messages x0": work(Collective, 0),
+    "host of rank 1 x20": slow(1, 20),
+}
+"""Each change, and its edits."""
+
+
+def check(seed: int, folder: Path) -> None:
+    """Compare all times of a pipeline with each change with the predicted ones."""
+    one = pipeline(seed)
+    edits = {name: of.edits for name, of in CHANGES.items()}
+    predicted = predict(folder, [one], edits)
+    made = {"baseline": change.nothing} | {n: of.change for n, of in CHANGES.items()}
+    for name, change_program in made.items():
+        changed = change_program(one.known, one.delays)
+        assert changed[0] != one.known or name == "baseline"
+        assert_foretold(one, name, predicted, *changed)
+
+
+def main(seeds: range) -> None:
+    """Print what is predicted otherwise."""
+    for seed in seeds:
+        try:
+            with TemporaryDirectory() as folder:
+                check(seed, Path(folder))
+        except AssertionError as error:
+            sys.stdout.write(f"{str(error).splitlines()[0]}\n")
+
+
+if __name__ == "__main__":
+    first, _, last = sys.argv[1].partition("..")
+    main(range(int(first), int(last or first) + 1))

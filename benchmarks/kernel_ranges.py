@@ -60,11 +60,11 @@ predicts the others:
 {rules}
 
 *In range* (`in_range`) are rows between the measured sizes with a measured shape so
-near that errors are at most 1.5 times the stated ones, as held-out gaps and corners
-of the training rows show; *between* are the others between measured sizes. `measured`
-is GMAE / MAPE in %, median over keys, `times stated` its GMAE as a multiple of the
-model's own score, median and ninth decile of the keys, and `band holds` the share of
-rows in the band, in %: mean over the keys, and first decile. The target is 80.
+near that bands are at most 1.5 times as wide as the stated ones, as held-out gaps and
+corners of the training rows show; *between* are the others between measured sizes.
+`measured` is GMAE / MAPE in %, median over keys, `times stated` its GMAE as a multiple
+of the model's own score, median and ninth decile of the keys, and `band holds` the
+share of rows in the band, in %: mean over the keys, and first decile. The target is 80.
 """
 
 

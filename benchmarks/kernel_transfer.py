@@ -11,7 +11,7 @@ are trained, so it takes some minutes. `shipped_models.py` says what `--publishe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tracedb.kernels.families import Floats
     from tracedb.kernels.groups import Group
     from tracedb.kernels.model import Key
-    from tracedb.kernels.predictor import Predictor
+    from tracedb.kernels.predictor import Predicted, Predictor
     from tracedb.kernels.rows import Rows
 
 MOST_ROWS = 1_500
@@ -71,9 +71,16 @@ All rows that a harness measured on a GPU, as far as they are in the range of ot
 harnesses on the same GPU, predicted by the shipped models of those. A trace is one more
 campaign. The own band comes from folds of one campaign. The band with the harness
 factor, which predictions for a trace without calibration use, is as wide as campaigns
-of the family and type require, excluding this campaign; campaigns of all other families
-have two votes together. It holds {held:.0f} % in the mean over these {count} campaigns.
+of the family and type require for kernels of the predicted time, excluding this
+campaign; campaigns of all other families have two votes together. It holds {held:.0f} %
+in the mean over these {count} campaigns.
 """
+TIMES = """
+The same by predicted time: the campaigns with at least {rows} rows of it, the share of
+their rows within the band with the factor, and half its width as a log error, both in
+% and the mean over campaigns.
+"""
+LEAST_TIMED = 10
 HARDWARE = """\
 ## One GPU left out
 
@@ -113,6 +120,8 @@ class Scored:
     """Whether models replace the roofline, according to other hardware."""
     is_near: bool = False
     """Whether near-identical hardware was measured."""
+    by_time: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """For each decade of microseconds, the share within the wide band and its width."""
 
 
 def scored(
@@ -148,12 +157,26 @@ def campaigns(
         part = replace(group, rows=group.rows.take(inside))
         own = predicted.take(inside)
         rest = [each for each in comparisons if not each.has(group.key)]
-        wide = own.at_least(float(np.exp(harness_error(group.key, rest))))
+        wide = own.at_least(np.exp(harness_error(group.key, rest).of(own.ns)))
         ways = {
             name: (found.ns, found.low_ns, found.high_ns)
             for name, found in (("own", own), ("wide", wide))
         }
-        yield scored(part, (key.source for key in others), ways)
+        one = scored(part, (key.source for key in others), ways)
+        yield replace(one, by_time=by_time(wide, part.rows.time_ns))
+
+
+def by_time(predicted: Predicted, measured: Floats) -> dict[int, tuple[float, float]]:
+    """How a band holds and how wide it is, by decade of the predicted time."""
+    decade = np.floor(np.log10(predicted.ns / 1e3)).astype(int)
+    is_in = (predicted.low_ns <= measured) & (measured <= predicted.high_ns)
+    width = np.log(predicted.high_ns / predicted.low_ns) / 2
+    parts = {int(one): decade == one for one in np.unique(decade)}
+    return {
+        one: (float(is_in[part].mean()), float(width[part].mean()))
+        for one, part in parts.items()
+        if part.sum() >= LEAST_TIMED
+    }
 
 
 def hardware(
@@ -220,6 +243,18 @@ def campaign_rows(found: Sequence[Scored]) -> Iterator[list[str]]:
             held(one.scores["own"] for one in part),
             held(one.scores["wide"] for one in part),
         ]
+
+
+def time_rows(found: Sequence[Scored]) -> Iterator[list[str]]:
+    """A row per family, type and decade of time; then of all families."""
+    kinds = {kind_of(one) for one in found}
+    for kind in [*sorted(kinds), ("all", "")]:
+        of_kind = [one for one in found if kind in (kind_of(one), ("all", ""))]
+        for decade in sorted({d for one in of_kind for d in one.by_time}):
+            parts = [one.by_time[decade] for one in of_kind if decade in one.by_time]
+            held, width = (f"{100 * mean:.0f}" for mean in np.mean(parts, axis=0))
+            least = f"{10**decade:,g} to {10 ** (decade + 1):,g} us"
+            yield [*kind, least, str(len(parts)), held, width]
 
 
 def hardware_rows(
@@ -305,6 +340,9 @@ def main() -> None:
     head = [*kinds, "by the models of", "keys", "model", "own band holds"]
     parts = [about, CAMPAIGN.format(held=100 * np.mean(wide), count=len(wide))]
     parts += table([*head, "with the factor"], campaign_rows(across), left=4)
+    parts.append(TIMES.format(rows=LEAST_TIMED))
+    head = ["family", "dtype", "predicted", "campaigns", "band holds", "half width"]
+    parts += table(head, time_rows(across), left=3)
     head = [
         *kinds,
         "twin",

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from tracedb import kernels
+from tracedb.errors import KernelModelError
 from tracedb.kernels.bands import EVEN, Band, growth_of
 from tracedb.kernels.hardware import hardware_table
 from tracedb.kernels.model import Key
@@ -125,7 +126,7 @@ def test_bands_are_wider_in_a_gap() -> None:
     nearest = predictor.core.support.nearest(rows)
     grown = predictor.growth.of(np.sort(nearest))
     assert (np.diff(grown) >= 0).all()
-    assert grown[0] >= 1
+    assert grown[0] >= 0
     is_gap = nearest > np.quantile(nearest, 0.95)
     width = np.log(found.high_ns / found.low_ns)
     assert np.median(width[is_gap]) > 1.5 * np.median(width[~is_gap])
@@ -139,27 +140,31 @@ def test_held_out_holes_are_in_the_middle_or_in_a_corner() -> None:
     assert all(0.1 < hole.mean() < 0.5 for hole in found)
 
 
-def test_factors_are_those_that_would_have_held() -> None:
-    """Errors that grow with the distance give factors that do; few rows give none."""
+def test_bands_widen_by_what_would_have_held() -> None:
+    """Errors that grow with the distance widen bands; few rows tell nothing."""
     random = np.random.default_rng(3)
     distance = random.uniform(0, 2, 4_000)
-    reached = np.abs(random.normal(0, 1 + distance)) / 1.2816
-    growth = growth_of([distance], [reached])
-    expected = 1 + growth.at
-    assert growth.factor == pytest.approx(expected, rel=0.15)
-    assert growth.of(np.array([4.0]))[0] == pytest.approx(
-        2 * growth.factor[-1], rel=0.2
-    )
-    assert growth.reach(1.5) == pytest.approx(0.5, abs=0.15)
-    assert growth_of([distance[:60]], [reached[:60]]) is EVEN
+    error = np.abs(random.normal(0, 0.1 * (1 + distance))) / 1.2816
+    growth = growth_of((0.3, 0.4), distance, error - 0.1)
+    assert growth.at[0] == 0.3
+    assert growth.added[0] == 0
+    assert growth.added[1:] == pytest.approx(0.1 * growth.at[1:], abs=0.03)
+    end = growth.of(np.array([0.0, growth.at[-1], 2 * growth.at[-1]]))
+    assert end == pytest.approx([0, growth.added[-1], 2 * growth.added[-1]])
+    assert growth.reach(0.1) == pytest.approx(1, abs=0.3)
+    assert growth.reach(1e3) > growth.at[-1]
+    assert growth_of((0.3, 0.4), distance[:60], error[:60]) is EVEN
 
 
-def test_how_far_a_band_is_reached() -> None:
-    """1 is the end of the band, on either side."""
+def test_how_far_outside_a_band_times_are() -> None:
+    """0 is the end of the band, on either side, and what is added is beyond it."""
     band = Band(np.zeros(1), np.array([-0.1]), np.array([0.3]))
     predicted = np.full(3, 100.0)
     measured = predicted * np.exp([-0.05, 0.3, 0.6])
-    assert band.reached(predicted, measured) == pytest.approx([0.5, 1, 2])
+    assert band.missed(predicted, measured) == pytest.approx([-0.05, 0, 0.3])
+    low, high = band.around(predicted, np.full(3, 0.2))
+    assert np.log(low / predicted) == pytest.approx(-0.3)
+    assert np.log(high / predicted) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("family", ["gemm", "collective"])
@@ -169,8 +174,9 @@ def test_files_of_earlier_versions_are_read(family: str, tmp_path: Path) -> None
     assert isinstance(shelf.source, Path)
     with np.load(shelf.source) as file:
         arrays = {name: file[name] for name in file.files}
-    added = [n for n in arrays if n in ("support", "table.linked") or "growth" in n]
-    assert len(added) == 3 + (family == "collective")
+    new = ("support", "table.linked", "growth.", "harness.")
+    added = [name for name in arrays if name.startswith(new)]
+    assert len(added) == 5 + (family == "collective")
     old = tmp_path / shelf.source.name
     np.savez(old, **{n: a for n, a in arrays.items() if n not in added})
     one, other = shelf.model.predictor, read(old).predictor
@@ -181,4 +187,14 @@ def test_files_of_earlier_versions_are_read(family: str, tmp_path: Path) -> None
     rows = rows_of(sizes.with_columns(ranks_per_node=8), what, figures, is_listed=True)
     assert other.predict(rows).ns == pytest.approx(one.predict(rows).ns)
     assert other.growth is EVEN
+    assert (read(old).harness_error.of(np.array([1e3, 1e6])) == 0).all()
     assert (other.in_range(rows) == (other.core.outside(rows) == 0)).all()
+
+
+def test_a_renamed_size_is_named() -> None:
+    """Shapes without a size that their family needs are an error, not unknown times."""
+    shape = {"hardware": "H100", "family": "gemm", "op": "mm", "dtype": "bfloat16"}
+    shapes = pl.DataFrame([{**shape, "M": 64, "n": 64, "k": 64}])
+    with pytest.raises(KernelModelError, match="column m, which every gemm needs"):
+        kernels.shipped().predict(shapes)
+    assert kernels.shipped().predict(shapes.rename({"M": "m"}))["predicted_ns"][0] > 0

@@ -3,8 +3,9 @@
 Errors are logarithms of measured / predicted, of rows that the model had not seen, by
 predicted size: small kernels scatter otherwise than large ones.
 
-What other campaigns or other hardware were off by is told by one log error, within
-which four of five rows lie (`held_by`).
+What other hardware was off by is told by one log error, within which four of five rows
+lie (`held_by`); what other campaigns were off by, by one for each predicted time
+(`TimedError`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ LOW, HIGH = 0.1, 0.9
 _ROWS_PER_BIN = 150
 _MOST_BINS = 8
 _ROWS_PER_STEP, _LEAST_STEPS = 50, 2
-_GROWN = (1.0, 20.0)
+_MOST_ADDED = 3.0
+_TRIED = 1.5
+"""How much farther than what was tried errors are as stated."""
 _FARTHEST = 1e2
 """Log distance beyond all shapes."""
 _LEAST_END = 1e-4
@@ -39,23 +42,29 @@ class Band:
     high: Floats
 
     def around(
-        self, predicted_ns: Floats, grown: Floats | float = 1.0
+        self, predicted_ns: Floats, added: Floats | float = 0.0
     ) -> tuple[Floats, Floats]:
-        """[ns] The lower and the upper end for each prediction, with grown offsets."""
+        """[ns] The lower and the upper end for each prediction, so much wider."""
         logs = np.log(predicted_ns)
-        low = predicted_ns * np.exp(grown * np.interp(logs, self.at, self.low))
-        high = predicted_ns * np.exp(grown * np.interp(logs, self.at, self.high))
+        low = predicted_ns * np.exp(np.interp(logs, self.at, self.low) - added)
+        high = predicted_ns * np.exp(np.interp(logs, self.at, self.high) + added)
         return np.minimum(low, predicted_ns), np.maximum(high, predicted_ns)
 
-    def reached(self, predicted_ns: Floats, measured_ns: Floats) -> Floats:
-        """How far towards the end of the band each measured time is: 1 at the end."""
+    def missed(self, predicted_ns: Floats, measured_ns: Floats) -> Floats:
+        """How far outside the band each measured time is, as a logarithm.
+
+        Negative within.
+        """
         low, high = self.around(predicted_ns)
-        error = np.log(measured_ns / predicted_ns)
-        ends = np.where(
-            error < 0, np.log(low / predicted_ns), np.log(high / predicted_ns)
+        found: Floats = np.maximum(
+            np.log(low / measured_ns), np.log(measured_ns / high)
         )
-        found: Floats = np.abs(error) / np.maximum(np.abs(ends), _LEAST_END)
         return found
+
+    @property
+    def typical(self) -> float:
+        """[1] Half its width, as a logarithm, in the middle of the times."""
+        return float(np.median(self.high - self.low)) / 2
 
     def widened(self, factor: float, least: float) -> Band:
         """The band with offsets this many times as large, and at least so large."""
@@ -82,51 +91,55 @@ def band_of(predicted_ns: Floats, measured_ns: Floats) -> Band:
 
 @dataclass(frozen=True)
 class Growth:
-    """Factors of the offsets of a band, at distances, linear between them."""
+    """How much wider a band is on either side, at distances, linear between them.
+
+    As a logarithm, which is added: what is not known of a gap is as much where the band
+    is narrow as where it is wide.
+    """
 
     at: Floats
-    factor: Floats
+    added: Floats
 
     def of(self, distance: Floats) -> Floats:
-        """The factor at each distance; beyond the last, in proportion to it."""
+        """What is added at each distance; beyond the last, in proportion to it."""
         farther = np.maximum(distance / max(self.at[-1], _LEAST_END), 1)
-        found: Floats = np.interp(distance, self.at, self.factor) * farther
-        return np.minimum(found, _GROWN[1])
+        found: Floats = np.interp(distance, self.at, self.added) * farther
+        return np.minimum(found, _MOST_ADDED)
 
-    def reach(self, factor: float) -> float:
-        """The distance up to which the factor is no larger."""
-        last = float(self.at[-1] * max(factor / self.factor[-1], 1))
-        over = np.flatnonzero(self.factor > factor)
-        if not len(over):
-            return last
-        place = int(over[0])
+    def reach(self, added: float) -> float:
+        """The distance up to which no more is added."""
+        last, most = float(self.at[-1]), float(self.added[-1])
+        if most <= added:
+            farther = added / most if most else _TRIED
+            return last * min(farther, _TRIED)
+        place = int(np.argmax(self.added > added))
         if place == 0:
             return 0.0
-        ends = self.factor[place - 1 : place + 1]
-        return float(np.interp(factor, ends, self.at[place - 1 : place + 1]))
+        ends = self.added[place - 1 : place + 1]
+        return float(np.interp(added, ends, self.at[place - 1 : place + 1]))
 
 
-EVEN = Growth(np.full(1, _FARTHEST), np.ones(1))
+EVEN = Growth(np.full(1, _FARTHEST), np.zeros(1))
 """Bands that are as wide everywhere: nothing is known of distances."""
 
 
-def growth_of(distances: Sequence[Floats], reaches: Sequence[Floats]) -> Growth:
-    """The factors by which bands would have held four of five, by distance.
+def growth_of(near: tuple[float, float], distance: Floats, missed: Floats) -> Growth:
+    """How much wider bands would have held four of five, by distance.
 
-    Bands get no narrower with distance. Few rows tell nothing of it.
+    Nothing is added up to the distance of the first end of `near`, the rows' own beyond
+    the second, and no less farther on. Few rows tell nothing of it.
     """
-    distance, reached = (
-        np.concatenate([np.empty(0), *parts]) for parts in (distances, reaches)
-    )
+    is_far = distance > near[1]
+    distance, missed = distance[is_far], missed[is_far]
     order = np.argsort(distance, kind="stable")
     count = min(len(order) // _ROWS_PER_STEP, _MOST_BINS)
     if count < _LEAST_STEPS:
         return EVEN
     parts = np.array_split(order, count)
-    factors = [np.quantile(reached[part], HIGH - LOW) for part in parts]
+    added = [np.quantile(missed[part], HIGH - LOW) for part in parts]
     return Growth(
-        np.array([np.median(distance[part]) for part in parts]),
-        np.maximum.accumulate(np.clip(factors, *_GROWN)),
+        np.array([near[0], *(np.median(distance[part]) for part in parts)]),
+        np.maximum.accumulate(np.clip([0.0, *added], 0.0, _MOST_ADDED)),
     )
 
 
@@ -141,10 +154,54 @@ def held_by(errors: Sequence[Floats], votes: Sequence[float]) -> float:
 
     Each part of the rows has as many votes as it is given, however many rows it has.
     """
-    sizes = np.abs(np.concatenate(errors))
     parts = zip(errors, votes, strict=True)
-    weights = np.concatenate([np.full(len(e), vote / len(e)) for e, vote in parts])
+    weights = [np.full(len(part), vote / len(part)) for part, vote in parts]
+    return weighted_error(np.concatenate(errors), np.concatenate(weights))
+
+
+def weighted_error(errors: Floats, weights: Floats) -> float:
+    """[1] The log error within which four fifths of the weight of all rows lie."""
+    sizes = np.abs(errors)
     order = np.argsort(sizes, kind="stable")
     share = np.cumsum(weights[order]) / weights.sum()
     place = int(np.searchsorted(share, HIGH - LOW - 1e-9))
     return float(sizes[order][min(place, len(sizes) - 1)])
+
+
+@dataclass(frozen=True)
+class TimedError:
+    """Log errors within which four of five rows lie, at some predicted log times.
+
+    Linear between them; constant before the first and after the last.
+    """
+
+    at: Floats
+    error: Floats
+
+    def of(self, predicted_ns: Floats) -> Floats:
+        """[1] The log error at each predicted time."""
+        found: Floats = np.interp(np.log(predicted_ns), self.at, self.error)
+        return found
+
+
+NO_ERROR = TimedError(np.zeros(1), np.zeros(1))
+"""Nothing is known of others."""
+
+
+def falling(values: Floats, weights: Floats) -> Floats:
+    """The nearest values that do not rise: isotonic regression."""
+    blocks: list[tuple[float, float, int]] = []
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        block = (value, weight, 1)
+        while blocks and blocks[-1][0] < block[0]:
+            block = _merged(blocks.pop(), block)
+        blocks.append(block)
+    return np.repeat([block[0] for block in blocks], [block[2] for block in blocks])
+
+
+def _merged(
+    one: tuple[float, float, int], other: tuple[float, float, int]
+) -> tuple[float, float, int]:
+    weight = one[1] + other[1]
+    mean = (one[0] * one[1] + other[0] * other[1]) / weight
+    return mean, weight, one[2] + other[2]

@@ -69,7 +69,9 @@ def described(model: Model) -> Iterator[Fact]:
     for name, band in predictor.bands.items():
         ends = np.exp(band.low.min()), np.exp(band.high.max())
         yield "band", name, f"x {ends[0]:.3f} .. {ends[1]:.3f}"
-    yield "band", "of another harness", f"x {_ends(model.harness_error)}"
+    errors = model.harness_error.error
+    yield "band", "of another harness, short kernels", f"x {_ends(errors[0])}"
+    yield "band", "of another harness, long kernels", f"x {_ends(errors[-1])}"
     yield "band", "of other hardware", f"x {_ends(model.transfer.far.error)}"
     yield "band", "of a twin", f"x {_ends(model.transfer.near.error)}"
     yield from _transfer("other hardware", model.transfer.far)

@@ -248,12 +248,13 @@ def _campaigns(members: Sequence[Sample]) -> Iterator[dict[str, Any]]:
             continue
         part = replace(group, rows=group.rows.take(known))
         rest = [each for each in comparisons if not each.has(group.key)]
-        factor = float(np.exp(harness_error(group.key, rest)))
+        wide = predicted.take(known)
+        factor = np.exp(harness_error(group.key, rest).of(wide.ns))
         counts = {
             "split": "campaign",
             "trained_rows": sum(len(other.rows) for other in others),
         }
-        yield from _scored(part, predicted.take(known).at_least(factor), counts)
+        yield from _scored(part, wide.at_least(factor), counts)
 
 
 def _scored(

@@ -26,7 +26,7 @@ from .families import COLUMNS, FAMILIES
 from .public import reader_of
 from .published import Place, plain, published_of
 from .quantised import products
-from .work import Op, complete, shapes_of
+from .work import Op, absent_sizes, complete, shapes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -307,9 +307,12 @@ def _complete(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
     if missing:
         raise MeasurementError(f"{path}: measurements lack column {', '.join(missing)}")
     _check_types(frame, path)
-    absent = [pl.lit(None).alias(n) for n in SCHEMA if n not in frame.columns]
+    absent = absent_sizes(frame)
+    if absent:
+        raise MeasurementError(f"{path}: measurements lack column {absent}")
+    unknown = [pl.lit(None).alias(n) for n in SCHEMA if n not in frame.columns]
     try:
-        whole = frame.with_columns(absent).select(*SCHEMA).cast(pl.Schema(SCHEMA))
+        whole = frame.with_columns(unknown).select(*SCHEMA).cast(pl.Schema(SCHEMA))
     except pl.exceptions.PolarsError as error:
         line = str(error).splitlines()[0]
         raise MeasurementError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .bands import NO_ERROR, TimedError
 from .collective_table import CollectiveTable
 from .transfer import Transfer, moved, without_launch
 
@@ -46,8 +47,8 @@ class Model:
     """Figures of the hardware as `prediction.hardware` had them."""
     is_listed: bool
     predictor: Predictor
-    harness_error: float = 0.0
-    """[1] Log error within which four of five kernels of another harness lie."""
+    harness_error: TimedError = NO_ERROR
+    """[1] Log errors within which four of five kernels of another harness lie."""
     transfer: Transfer = field(default_factory=Transfer)
     """What it is worth on hardware that was not measured."""
     provenance: Mapping[str, Any] = field(default_factory=dict)

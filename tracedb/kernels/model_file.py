@@ -96,7 +96,6 @@ class Header(msgspec.Struct):
     key: Key
     hardware: dict[str, float]
     is_listed: bool
-    harness_error: _Error
     transfer: _Transfer
     provenance: dict[str, Any]
     base: _Base
@@ -108,6 +107,8 @@ class Header(msgspec.Struct):
     reach: Annotated[float, msgspec.Meta(gt=0, le=100)]
     scores: dict[str, Scores]
     datasheet_scores: dict[str, Scores]
+    harness_error: _Error = 0.0
+    """The same for all times: of earlier versions."""
 
 
 def header_of(fields: object) -> Header:

@@ -31,7 +31,7 @@ from .predictor import Predicted
 from .rows import Question
 from .store import SUFFIX, read
 from .transfer import apart, are_twins, is_reachable, nearest_names, nearness
-from .work import Op, complete, is_counted
+from .work import Op, absent_sizes, complete, is_counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
+    from .families import Floats
     from .hardware import HardwareRow
     from .model import Model
     from .transfer import Mix, Verdict
@@ -57,7 +58,8 @@ RESULT = {
     "likeness": pl.String,
     "in_range": pl.Boolean,
 }
-_TOLD = ("harness_factor", "model", "likeness")
+_NUMBERS = ("predicted_ns", "low_ns", "high_ns", "harness_factor")
+_TOLD = ("model", "likeness")
 LIKENESSES = (
     *("alike", "transferred", "other_measure", "other_hardware", "other_op"),
     "other_topology",
@@ -244,6 +246,9 @@ class Models:
         missing = [name for name in _ASKED[:4] if name not in shapes.columns]
         if missing:
             raise KernelModelError(f"shapes lack the column {', '.join(missing)}")
+        absent = absent_sizes(shapes)
+        if absent:
+            raise KernelModelError(f"shapes lack the column {absent}")
         _refuse_no_sizes(shapes)
         answers = _Answers(shapes.height)
         for texts, rows in _asked(shapes):
@@ -286,7 +291,8 @@ class Models:
         is_listed = not asked.hardware.is_fallback
         there = question.on(asked.hardware.figures, is_listed=is_listed)
         found = found.bounded(there.least_ns)
-        factor = max(float(np.exp(model.harness_error)) for model in models)
+        error = np.max([model.harness_error.of(found.ns) for model in models], axis=0)
+        numbers = np.stack([found.ns, found.low_ns, found.high_ns, np.exp(error)])
         others = f", and {len(chosen) - 1} more" if len(chosen) > 1 else ""
         in_range = (nearest.distance <= _SAME) & (found.away == 0)
         is_kind = found.away < OTHER_KIND
@@ -294,9 +300,9 @@ class Models:
             is_kind &= ~_are_over_nodes(rows)
         for kind, here in ((likeness, is_kind), ("other_topology", ~is_kind)):
             if here.any():
-                reported = (factor, models[0].title + others, kind)
+                reported = (models[0].title + others, kind)
                 places = rows[_ROW].to_numpy()[here]
-                answers.put(places, found.take(here), reported, in_range[here])
+                answers.put(places, numbers[:, here], reported, in_range[here])
 
     def _mixed(
         self, asked: Asked, question: Question, near: Predicted, mix: Mix
@@ -353,39 +359,36 @@ class _Answers:
     """The columns of the result, filled part by part."""
 
     def __init__(self, height: int) -> None:
-        self._times = np.full((3, height), np.nan)
+        self._numbers = np.full((len(_NUMBERS), height), np.nan)
         self._model = np.zeros(height, np.int64)
-        self._reported: list[tuple[float | None, str | None, str | None]]
-        self._reported = [(None, None, None)]
+        self._reported: list[tuple[str | None, str | None]] = [(None, None)]
         self._in_range = np.zeros(height, np.bool_)
 
     def put(
         self,
         places: NDArray[np.int64],
-        predicted: Predicted,
-        reported: tuple[float, str, str],
+        numbers: Floats,
+        reported: tuple[str, str],
         in_range: NDArray[np.bool_],
     ) -> None:
-        """Take predictions for the rows at some places."""
-        times = (predicted.ns, predicted.low_ns, predicted.high_ns)
-        for own, column in zip(self._times, times, strict=True):
-            own[places] = column
+        """Take `_NUMBERS` of the rows at some places, and what is the same for all."""
+        self._numbers[:, places] = numbers
         self._model[places] = len(self._reported)
         self._reported.append(reported)
         self._in_range[places] = in_range
 
     def frame(self) -> pl.DataFrame:
         """The result, in the order of the question."""
-        columns = dict(zip(RESULT, self._times, strict=False))
+        columns = dict(zip(_NUMBERS, self._numbers, strict=True))
         has_model = pl.Series(self._model > 0)
-        times = pl.DataFrame(columns, schema_overrides=dict(RESULT)).fill_nan(None)
+        numbers = pl.DataFrame(columns, schema_overrides=RESULT).fill_nan(None)
         reported = {
             name: pl.Series(values, dtype=RESULT[name]).gather(self._model)
             for name, values in zip(
                 _TOLD, zip(*self._reported, strict=True), strict=True
             )
         }
-        return times.with_columns(
+        return numbers.with_columns(
             **reported,
             in_range=pl.when(has_model).then(pl.Series(self._in_range)),
         )

@@ -24,7 +24,7 @@ import numpy as np
 
 from tracedb.errors import KernelModelError
 
-from .bands import EVEN, Band, Growth, band_of, growth_of
+from .bands import EVEN, HIGH, Band, Growth, band_of, growth_of
 from .collective_table import CollectiveTable, fit_table
 from .features import features_of
 from .residual import FORESTS, LEAST_ROWS, MIXES, fit_forests, mixed
@@ -35,7 +35,7 @@ from .usual import unaligned_factor
 from .work import LINK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -244,7 +244,7 @@ class Predicted:
         """The same with bands that are so much farther on both sides."""
         return replace(self, low_ns=self.low_ns / factor, high_ns=self.high_ns * factor)
 
-    def at_least(self, factor: float) -> Predicted:
+    def at_least(self, factor: Floats | float) -> Predicted:
         """The same with bands that are no narrower than this to either side."""
         low = np.minimum(self.low_ns, self.ns / factor)
         high = np.maximum(self.high_ns, self.ns * factor)
@@ -290,20 +290,26 @@ class Predictor:
         ns = ns * factor
         outside = np.maximum(trial.away, np.log(factor))
         distance = self.core.distance(rows, outside)
-        grown = np.where(outside > 0, 1.0, self.growth.of(trial.nearest))
+        added = np.where(outside > 0, 0.0, self.growth.of(trial.nearest))
         low, high = np.empty(len(rows)), np.empty(len(rows))
         for name in DISTANCES:
             here = distance == name
-            low[here], high[here] = self.bands[name].around(ns[here], grown[here])
-        away = np.maximum(outside, trial.nearest - self.growth.reach(_AS_STATED))
+            low[here], high[here] = self.bands[name].around(ns[here], added[here])
+        away = np.maximum(outside, trial.nearest - self.near)
         return Predicted(ns, np.maximum(low, trial.least_ns), high, away)
+
+    @property
+    def near(self) -> float:
+        """Up to which distance of the nearest shape errors are as stated."""
+        stated = min(self.bands[name].typical for name in _WITHIN)
+        return self.growth.reach((_AS_STATED - 1) * stated)
 
     def in_range(self, rows: Rows) -> NDArray[np.bool_]:
         """Whether every size, FLOPs and bytes are between the measured ones.
 
         And the nearest measured shape is so near that the error is as stated.
         """
-        is_near = self.core.support.nearest(rows) <= self.growth.reach(_AS_STATED)
+        is_near = self.core.support.nearest(rows) <= self.near
         inside: NDArray[np.bool_] = (self.core.outside(rows) == 0) & is_near
         return inside
 
@@ -324,14 +330,12 @@ def fit_predictor(rows: Rows, kinds: Sequence[str] = FORESTS) -> Predictor:
         bands[name] = band_of(predicted_ns, trial.measured_ns)
         scores[name] = scores_of(predicted_ns, trial.measured_ns)
         plain[name] = scores_of(trial.datasheet_ns, trial.measured_ns)
-    inside = [each for each in trials.items() if each[0] in _WITHIN]
-    inside += _holes(rows, kinds, like, [name for name, _ in inside])
-    growth = growth_of(
-        [trial.nearest for _, trial in inside],
-        [
-            bands[name].reached(trial.predicted_ns(mix, reach), trial.measured_ns)
-            for name, trial in inside
-        ],
+    growth = _growth(
+        {name: trial for name, trial in trials.items() if name in _WITHIN},
+        _holes(rows, kinds, like),
+        lambda name, trial: bands[name].missed(
+            trial.predicted_ns(mix, reach), trial.measured_ns
+        ),
     )
     seen = min(_TRIAL_ROWS / len(rows), 1.0) * (1 - 1 / _FOLDS)
     for name in bands.keys() - {"beyond"}:
@@ -345,6 +349,27 @@ def fit_predictor(rows: Rows, kinds: Sequence[str] = FORESTS) -> Predictor:
         nearest = name
     core = fit_core(rows, kinds, like)
     return Predictor(core, mix, reach, bands, scores, growth, plain)
+
+
+def _growth(
+    trials: Mapping[str, Trial],
+    holes: Iterator[tuple[str, Trial]],
+    missed: Callable[[str, Trial], Floats],
+) -> Growth:
+    """How much wider bands have to be in holes of the range.
+
+    They hold as they are at the distances that half of the rows of the trials have, and
+    most of the others.
+    """
+    within = [(name, trial) for name, trial in holes if name in trials]
+    if not within:
+        return EVEN
+    near = np.concatenate([trial.nearest for trial in trials.values()])
+    return growth_of(
+        (float(np.median(near)), float(np.quantile(near, HIGH))),
+        np.concatenate([trial.nearest for _, trial in within]),
+        np.concatenate([missed(name, trial) for name, trial in within]),
+    )
 
 
 def _chosen(trials: Mapping[str, Trial]) -> tuple[str, float]:
@@ -381,15 +406,14 @@ def _tried(rows: Rows, kinds: Sequence[str], like: Roofline | None) -> dict[str,
 
 
 def _holes(
-    rows: Rows, kinds: Sequence[str], like: Roofline | None, distances: Sequence[str]
+    rows: Rows, kinds: Sequence[str], like: Roofline | None
 ) -> Iterator[tuple[str, Trial]]:
     """Trials of rows that make a gap in the range when they are held out."""
     some = _some(rows, _HOLE_ROWS)
     for is_held in holes(some, _HOLES):
         if LEAST_ROWS <= is_held.sum() <= len(some) - LEAST_ROWS:
             core = fit_core(some.take(~is_held), kinds, like, is_trial=True)
-            parts = _by_distance(core, some.take(is_held))
-            yield from (each for each in parts if each[0] in distances)
+            yield from _by_distance(core, some.take(is_held))
 
 
 def _by_distance(core: Core, test: Rows) -> Iterator[tuple[str, Trial]]:

@@ -14,7 +14,7 @@ import numpy as np
 from tracedb.errors import KernelModelError
 from tracedb.outputs import written
 
-from .bands import EVEN, Band, Growth
+from .bands import EVEN, Band, Growth, TimedError
 from .collective_table import CollectiveTable
 from .families import FAMILIES
 from .model import Key, Model
@@ -82,7 +82,6 @@ def _header(model: Model) -> dict[str, Any]:
         "key": asdict(model.key),
         "hardware": dict(model.hardware),
         "is_listed": model.is_listed,
-        "harness_error": model.harness_error,
         "transfer": asdict(model.transfer),
         "provenance": dict(model.provenance),
         "base": {"kind": kind, "constants": core.base.constants()},
@@ -106,7 +105,9 @@ def _arrays(model: Model) -> dict[str, NDArray[Any]]:
         "known": predictor.core.known,
         "support": support.places.ravel(),
         "growth.at": predictor.growth.at,
-        "growth.factor": predictor.growth.factor,
+        "growth.added": predictor.growth.added,
+        "harness.at": model.harness_error.at,
+        "harness.error": model.harness_error.error,
     }
     if isinstance(predictor.core.base, CollectiveTable):
         arrays |= _named("table", predictor.core.base.arrays())
@@ -164,7 +165,7 @@ def _model(header: Header, arrays: Arrays) -> Model:
         header.hardware,
         header.is_listed,
         Predictor(core, *learnt, header.datasheet_scores),
-        header.harness_error,
+        _timed(_below("harness", arrays), header.harness_error),
         Transfer(_verdict(header.transfer.far), _verdict(header.transfer.near)),
         header.provenance,
     )
@@ -213,16 +214,24 @@ def _growth(arrays: Arrays) -> Growth:
     """How bands widen; evenly wide ones in files of earlier versions."""
     if not arrays:
         return EVEN
-    at, factor = (arrays[name].astype(float) for name in ("at", "factor"))
-    if not len(at) == len(factor) > 0 or (np.diff(at) < 0).any():
+    at, added = (arrays[name].astype(float) for name in ("at", "added"))
+    if not len(at) == len(added) > 0 or (np.diff(at) < 0).any():
         raise ValueError("bands widen in no order")
-    if (
-        np.abs(at).max() > _MOST_LOG
-        or not (factor > 0).all()
-        or factor.max() > _MOST_LOG
-    ):
+    if np.abs([at, added]).max() > _MOST_LOG or added.min() < 0:
         raise ValueError("bands widen out of range")
-    return Growth(at, factor)
+    return Growth(at, added)
+
+
+def _timed(arrays: Arrays, of_all: float) -> TimedError:
+    """Errors by time; the same for all times in files of earlier versions."""
+    if not arrays:
+        return TimedError(np.zeros(1), np.full(1, of_all))
+    at, error = (arrays[name].astype(float) for name in ("at", "error"))
+    if not len(at) == len(error) > 0 or (np.diff(at) < 0).any():
+        raise ValueError("errors of harnesses are in no order")
+    if np.abs([at, error]).max() > _MOST_LOG or error.min() < 0:
+        raise ValueError("errors of harnesses are out of range")
+    return TimedError(at, error)
 
 
 def _below(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:

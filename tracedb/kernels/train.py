@@ -14,6 +14,7 @@ import tracedb
 from tracedb.errors import KernelModelError
 from tracedb.outputs import make_folder
 
+from .bands import NO_ERROR
 from .groups import LEAST_ROWS, groups_of
 from .harnesses import compared, harness_error
 from .held_out import HeldOut, fewer, transfer_of
@@ -136,7 +137,7 @@ def models_of(
             tell(key.name)
             about = _provenance(pool, measurements)
             is_listed = not any(group.hardware.is_fallback for group in pool)
-            yield Model(key, {}, is_listed, predictor, 0.0, transfer, about)
+            yield Model(key, {}, is_listed, predictor, NO_ERROR, transfer, about)
 
 
 def _provenance(groups: Sequence[Group], measurements: Measurements) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from .dtypes import element_bytes, matrix_peak, matrix_unit, vector_peak
-from .families import Shapes
+from .families import FAMILIES, Shapes
 from .relations import counted, element_flops
 
 if TYPE_CHECKING:
@@ -103,6 +103,18 @@ def complete(family: Family, frame: pl.DataFrame) -> pl.DataFrame:
         is_enough = pl.col(name) >= (name in _AT_LEAST_ONE)
         frame = frame.filter(is_enough.fill_null(value=True))
     return frame
+
+
+def absent_sizes(frame: pl.DataFrame) -> str | None:
+    """In words, the sizes that a family in a frame needs, and that are no columns."""
+    for name in frame["family"].unique(maintain_order=True):
+        family = FAMILIES.get(name)
+        absent = (
+            [s for s in family.required if s not in frame.columns] if family else []
+        )
+        if absent:
+            return f"{', '.join(absent)}, which every {name} needs"
+    return None
 
 
 class Op(NamedTuple):

@@ -225,6 +225,8 @@ def _lift_folder(column: _Column) -> tuple[_Column, str]:
     is_path = column.name == "path" and len(set(column.cells)) > 1
     shared = commonprefix(column.cells) if is_path else ""  # noqa: RUF071 (cut below)
     folder = shared.rpartition("/")[0]
+    if not folder:
+        return column, ""
     cells = [cell.removeprefix(f"{folder}/") for cell in column.cells]
     return replace(column, cells=cells), folder
 

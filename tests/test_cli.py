@@ -169,6 +169,20 @@ def test_ingest_again_is_reported(folder: Path, tiny: Path) -> None:
     assert (done.stdout, "no rows" in done.stderr) == ("", False)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT '/a/b.json' AS path",
+        "SELECT unnest(['/a/b.json', '/c/d.json']) AS path",
+        "SELECT unnest(['/a/b.json', '/a/c.json']) AS name",
+    ],
+)
+def test_paths_keep_their_root(tiny: Path, query: str) -> None:
+    """Of a wide table, only a folder that all paths have is printed once for all."""
+    wide = f"SELECT *, repeat('x', 150) || random() AS other FROM ({query})"
+    assert "\n/a/b.json" in run("sql", tiny, wide).stdout
+
+
 def test_skipped_files_are_told_on_a_terminal(tmp_path: Path) -> None:
     """Its line of progress is overwritten; what was skipped remains."""
     (tmp_path / "a.json").write_text(json.dumps(tiny_trace()))

@@ -98,10 +98,9 @@ def change_value(rng: random.Random, parts: Parts) -> None:
         odd = rng.choice((0, 1, -1, 7, len(array), 2**15 - 1, -(2**15)))
         floats = (np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-308, float(odd))
         is_float = array.dtype.kind == "f"
-        if array.dtype.kind == "u":
-            odd = abs(odd)
         with np.errstate(over="ignore"):
-            array[rng.randrange(len(array))] = rng.choice(floats) if is_float else odd
+            value = np.array(rng.choice(floats) if is_float else odd)
+            array[rng.randrange(len(array))] = value.astype(array.dtype)
     parts[1][name] = array
 
 

@@ -118,13 +118,16 @@ def test_waits_that_were_over_bound_changed_steps(
 
 
 def told(crew: Crew, folder: Path, line: str) -> list[str]:
-    """What a scenario assumes about threads of a program."""
+    """What a scenario assumes about threads for which no wait is seen."""
     one = loading(1, crew)
     (trace,) = execute(one.program, one.delays)
     with tracedb.open() as database:
         database.ingest([trace.write(folder / "rank0.json", one.form)])
         with database.simulate(["replay"], [of_scenario(line, parse(line))]) as db:
-            query = "SELECT assumption FROM question.scenario_assumption"
+            query = """
+                SELECT assumption FROM question.scenario_assumption
+                WHERE contains(assumption, 'no wait for such a thread is seen')
+            """
             return [text for (text,) in rows(db, query)]
 
 

@@ -19,11 +19,14 @@ from torch.profiler import ProfilerActivity, profile
 
 import tracedb
 from tracedb.cli.main import tracedb as command
+from tracedb.errors import EstimateError
+from tracedb.from_code import needs_torch
 from tracedb.from_code.cpu import workspace
 from tracedb.from_code.fake_run import FakeRun, FakeStep
 from tracedb.from_code.launches import LaunchTable
 from tracedb.from_code.ops import Argument, Dispatched, Shape
 from tracedb.from_code.recordings import Source
+from tracedb.from_code.refused import reason
 
 Make = Callable[[int], Callable[[], object]]
 
@@ -620,3 +623,39 @@ Node()
 def step():
     Node()
 """
+
+
+@pytest.mark.parametrize("installed", ["2.13.0+cpu", "2.14.1", "2.15.0a0+git1"])
+def test_compared_versions_of_pytorch_are_not_told(installed: str) -> None:
+    """What their real steps do is what estimates assume."""
+    needs_torch.refuse(installed)
+    assert not needs_torch.compared(installed)
+
+
+@pytest.mark.parametrize("installed", ["2.6.0+cu124", "2.12.1", "2.16.0", "3.0.0"])
+def test_other_versions_of_pytorch_are_told(installed: str) -> None:
+    """They may run other ops."""
+    needs_torch.refuse(installed)
+    (line,) = needs_torch.compared(installed)
+    assert installed in line
+
+
+@pytest.mark.parametrize("installed", ["2.5.1", "1.13.1+cu117"])
+def test_old_versions_of_pytorch_are_refused(installed: str) -> None:
+    """Their fake tensors cannot run steps."""
+    with pytest.raises(EstimateError, match=f"{re.escape(installed)}.*pip install"):
+        needs_torch.refuse(installed)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Torch not compiled with CUDA enabled",
+        "Found no NVIDIA driver on your system. Please check that you have one",
+        "No CUDA GPUs are available",
+    ],
+)
+def test_a_missing_gpu_has_one_reason(text: str) -> None:
+    """Builds of PyTorch for CPUs and for GPUs tell it differently."""
+    told = f"{reason(AssertionError(text))} {reason(RuntimeError(text))}"
+    assert told.count("thread of its own") == 2

@@ -267,6 +267,10 @@ class _Work(distributed.Work):
 class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
     """A process group that this rank belongs to."""
 
+    # As its own backend, it records each message of a batch, and creates new groups.
+    supports_coalescing = False
+    supports_splitting = False
+
     def __init__(self, ranks: FakeRanks, group: Any) -> None:  # noqa: ANN401
         super().__init__(group.group_rank, group.group_size)
         self._ranks = ranks
@@ -343,6 +347,10 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
     def getBackendName(self) -> str:  # noqa: N802 (as PyTorch has it)
         """The name of the backend."""
         return _BACKEND
+
+    def _get_backend(self, _device: object) -> _Group:
+        """Itself: it does what a backend does, on any device."""
+        return self
 
 
 _IN_PLACE = (*("allreduce", "allreduce_coalesced", "broadcast", "reduce"),)

@@ -60,7 +60,7 @@ _CHAINED: dict[Any, Callable[..., object]] = {
 """Ops of some gradients, each of which overwrites the result of the one before."""
 _CHAINS = {
     "BinaryCrossEntropyWithLogitsBackward": ("aten::add", "aten::sigmoid"),
-    "ClampBackward": ("aten::ge", "aten::lt", "aten::gt"),
+    "ClampBackward": ("aten::ge", "aten::lt", "aten::gt", "aten::where"),
     "Atan2Backward": ("aten::reciprocal",),
 }
 """These gradients, and what the first of such ops overwrites."""

@@ -509,14 +509,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         Its whole numbers (labels, masks) are known, so what is selected by them is.
         """
-        is_new = id(tensor) not in self._twins
+        before = len(self.ledger.held)
         loaded = self.holding(tensor)
         loaded.is_on_gpu = not self.side.is_gpu_named
-        if is_new:
+        if len(self.ledger.held) > before:
             # The batch before lives on until the code names the new one.
             self.ledger.now += 1
             loaded.begin = self.ledger.now
-        if not tensor.is_floating_point() and tensor.numel() <= KNOWN:
+        is_fake = isinstance(tensor, FakeTensor)  # and knows its values by itself
+        if not is_fake and not tensor.is_floating_point() and tensor.numel() <= KNOWN:
             with _disable_current_modes():
                 values = tensor.clone()
             know(self._twin(tensor), values)

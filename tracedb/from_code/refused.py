@@ -30,8 +30,8 @@ _REASONS = {
     "real run; remove it from the step to estimate",
     "Creating a new Tensor subclass": "`as_subclass` of an own class is not "
     "estimated; let the step have plain tensors",
-    "Torch not compiled with CUDA": "it asks the GPU for what no estimate has, or does "
-    "so on a thread of its own",
+    "Torch not compiled with CUDA|Found no NVIDIA driver|No CUDA GPUs": "it asks the "
+    "GPU for what no estimate has, or does so on a thread of its own",
     "Can't pickle": "what an estimate has is not pickled; copy it by `copy.deepcopy`",
 }
 """What errors of PyTorch mean here: patterns of their texts, and reasons."""

@@ -11,6 +11,7 @@ import torch
 import tracedb
 from tracedb import kernels, microbench
 from tracedb.errors import EstimateError
+from tracedb.from_code import needs_torch  # noqa: F401 (it raises a clear error)
 from tracedb.from_code.cpu.host import Timed, fit, parts
 from tracedb.from_code.cpu.measured import MODELS, OPS, MeasuredCpu
 from tracedb.from_code.cpu.op_times import op_times

@@ -600,9 +600,8 @@ def test_garbage_of_earlier_code_is_freed(tmp_path: Path, *, has_frozen: bool) -
     try:
         if has_frozen:
             gc.freeze()
-        before = gc.get_freeze_count()
         step = Source(f"{path}:step", (), "NVIDIA H100").at(None).fake
-        assert gc.get_freeze_count() == before
+        assert bool(gc.get_freeze_count()) is has_frozen
     finally:
         gc.unfreeze()
         if frozen:

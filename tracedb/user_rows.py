@@ -62,7 +62,7 @@ def _leaves(column: pl.Series) -> Iterator[pl.Series]:
     elif isinstance(column.dtype, pl.Struct):
         for field in column.struct.unnest():
             yield from _leaves(field)
-    elif isinstance(column.dtype, pl.Map):
+    elif hasattr(pl, "Map") and isinstance(column.dtype, pl.Map):  # before 2.0 a list
         yield from _leaves(column.map.entries())
     else:
         yield column

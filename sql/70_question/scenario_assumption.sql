@@ -45,7 +45,7 @@ guessed AS (
         count(DISTINCT thread_id) AS thread_count,
         max(guess_ns) / 1e6 AS guess_ms,
         100 * max(working_share) AS working_percent,
-        arg_max(thread.name, guess_ns) AS thread_name
+        arg_max(thread.name, row(guess_ns, -thread_id)) AS thread_name
     FROM simulation.thread_guess AS guess
     INNER JOIN prediction.variant USING (variant_id)
     INNER JOIN staging.thread AS thread USING (thread_id)

@@ -24,6 +24,7 @@ UNREADABLE = (
     *(OSError, ValueError, LookupError, ArithmeticError, EOFError, AttributeError),
     *(TypeError, RuntimeError, MemoryError, SyntaxError, AssertionError),
     *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
+    msgspec.MsgspecError,  # before 0.21 no ValueError
 )
 """What reading and using a stranger's arrays may raise."""
 _MOST_BYTES = 64 << 20

@@ -49,8 +49,9 @@ def save(model: Model, folder: Path) -> Path:
     header = json.dumps(_header(model), indent=1, sort_keys=True).encode()
     arrays = _arrays(model) | {_HEADER: np.frombuffer(header, np.uint8)}
     with written(path, KernelModelError) as beside, beside.open("wb") as file:
-        narrow = {name: _narrow(array) for name, array in arrays.items()}
-        np.savez_compressed(file, allow_pickle=False, **narrow)
+        # NumPy before 2.1 takes its option `allow_pickle` for an array.
+        narrow: Any = {name: _narrow(array) for name, array in arrays.items()}
+        np.savez_compressed(file, **narrow)
     return path
 
 

@@ -134,9 +134,7 @@ Nothing is tuned to it. The median absolute error is {0:.0%}, with CUDA graphs {
 Small batches are as fast as the host, here the host of a virtual machine. It contains
 two errors of opposite sign: the product of the vectors with themselves counts them
 twice, although they are cached the second time, and the triangle's index counts one
-example. Large batches are 14 to 54 % too long since products of many small matrices,
-and of rows that are not aligned, take the time that was measured for `bmm` elsewhere;
-without that they were at most 18 % off.
+example. Large batches are too long; why is not known yet.
 """
 
 

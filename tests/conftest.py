@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,7 +49,6 @@ def pytest_configure(config: pytest.Config) -> None:
         quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         os.environ.setdefault("JDK_JAVA_OPTIONS", quick)
         tracedb.open().close()
-    gc.disable()  # until the test modules are read
 
 
 # The slowest files come first, so that no worker is left with one at the end; the first
@@ -69,10 +68,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Collect garbage of the tests alone: a worker keeps what modules hold."""
-    gc.freeze()
-    gc.enable()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture

@@ -658,3 +658,10 @@ def test_a_missing_gpu_has_one_reason(text: str) -> None:
     """Builds of PyTorch for CPUs and for GPUs tell it differently."""
     told = f"{reason(AssertionError(text))} {reason(RuntimeError(text))}"
     assert told.count("thread of its own") == 2
+
+
+def test_a_recorded_step_tells_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So do all ranks of a job, whose steps are recorded in the same way."""
+    monkeypatch.setattr(needs_torch, "_COMPARED", ((9, 0), (9, 1)))
+    step = fake(lambda _: lambda: torch.ones(2))
+    assert any(f"PyTorch {torch.__version__} " in line for line in step.assumed)

@@ -27,7 +27,7 @@ from torch.optim import Optimizer, optimizer
 from torch.profiler import ProfilerActivity, record_function
 
 from tracedb.errors import EstimateError, TracedbError
-from tracedb.from_code import fake_cuda, place
+from tracedb.from_code import fake_cuda, needs_torch, place
 from tracedb.from_code.alike import Recording, alike
 from tracedb.from_code.causal import causal
 from tracedb.from_code.changed import changed
@@ -73,7 +73,7 @@ class FakeStep:
     block: int = CUDA_BLOCK
     """[B] Allocations are rounded up to multiples of this."""
     assumed: tuple[str, ...] = ()
-    """Assumptions about values, one line each."""
+    """Assumptions about PyTorch and about values, one line each."""
 
     @cached_property
     def memory(self) -> Memory:
@@ -188,7 +188,10 @@ class FakeRun:
             torch.backends.cuda.matmul.allow_tf32,
             torch.backends.cudnn.allow_tf32,
             CUDA_BLOCK if self._name else 1,
-            tuple(self._recorder.assumptions.lines),
+            (
+                *needs_torch.compared(torch.__version__),
+                *self._recorder.assumptions.lines,
+            ),
         )
 
     def _once(self, call: Callable[[], object]) -> None:

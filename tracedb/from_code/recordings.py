@@ -6,12 +6,11 @@ import gc
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracedb.errors import EstimateError
-from tracedb.from_code import needs_torch  # first: it raises a clear error
+from tracedb.from_code import needs_torch  # noqa: F401 (it raises a clear error)
 from tracedb.from_code.fake_run import FakeRun, step_errors
 from tracedb.from_code.program import tree
 from tracedb.from_code.script import Step, load, split
@@ -74,7 +73,7 @@ class Recording:
 
     @property
     def unsure(self) -> tuple[str, ...]:
-        """Assumptions: PyTorch's version, other ranks of messages, and values."""
+        """Assumptions: other ranks of sends and receives, and those of the step."""
         calls = {
             (op.line, op.called.kind): None
             for op in self.fake.ops.values()
@@ -85,8 +84,7 @@ class Recording:
             "idle time in a pipeline is missing"
             for line, kind in calls
         )
-        of_version = needs_torch.compared(version("torch"))
-        return (*of_version, *waiting, *self.fake.assumed)
+        return (*waiting, *self.fake.assumed)
 
     @cached_property
     def root(self) -> Node:

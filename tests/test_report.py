@@ -505,7 +505,7 @@ def test_pictures_are_as_wide_as_the_window(folder: Path, page: Page) -> None:
 
 
 @needs_chromium
-@pytest.mark.parametrize("width", [1280, 1440])
+@pytest.mark.parametrize("width", [1024, 1280, 1440])
 def test_tables_with_names_are_not_wider_than_the_window(
     folder: Path, page: Page, width: int
 ) -> None:
@@ -521,6 +521,19 @@ def test_tables_with_names_are_not_wider_than_the_window(
     assert page.run(beyond) == []
     cut = "[...document.querySelectorAll('#levers td.worded')]"
     assert not page.run(f"{cut}.some(cell => cell.scrollWidth > cell.clientWidth)")
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", REPORTS)
+def test_narrow_windows_scroll_parts_only(folder: Path, page: Page, name: str) -> None:
+    """On small screens the page is as wide as the window; its head leaves room."""
+    for width in (1024, 800, 390):
+        page.size(width, 900)
+        page.open(folder / f"{name}.html")
+        assert page.run("document.documentElement.scrollWidth") == width
+        assert page.run("document.querySelector('header').offsetHeight") < 130
+        assert page.run("document.querySelector('nav').scrollWidth") > width / 2
+    page.size(1440, 900)
 
 
 @needs_chromium

@@ -87,7 +87,7 @@ function table(section) {
   const area = el("table", null, el("thead", null, el("tr", null, ...heads)), body);
   // Names share what the numbers leave of the window; a long one is whole under the pointer.
   const texts = isNumber.filter((is) => !is).length;
-  area.style.setProperty("--name", `max(9rem, min(26rem, (min(100vw, 1500px) - 4rem - ${6 * (columns.length - texts)}rem) / ${texts || 1}))`);
+  area.style.setProperty("--name", `max(var(--least-name), min(26rem, (min(100vw, 1500px) - 4rem - ${6 * (columns.length - texts)}rem) / ${texts || 1}))`);
   return [
     el("div", { class: columns.length > WIDE ? "table wide" : "table", tabindex: 0, role: "region", "aria-label": section.title },
       area),

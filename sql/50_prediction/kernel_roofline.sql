@@ -2,9 +2,12 @@
 -- traffic and addressing at the rates that the family reaches on the hardware. What fits
 -- into the cache moves at the cache's speed, the rest at the memory's. GEMMs with unaligned
 -- rows take 1.4 times as long on matrix units, with odd ones 2 times, as on V100 (apex_plus:
--- half-precision GEMMs of more than 1 GFLOP, of which 1,567 are even and 1,104 odd). Each
--- matrix of a batch takes a block of threads for at least 6,200 clocks (NeuSight's bmm of up
--- to 64 by 64 by 24: geometric mean of P100, V100, T4 and P4, 2,750 to 8,950).
+-- half-precision GEMMs of more than 1 GFLOP, of which 1,567 are even and 1,104 odd); reading
+-- elements of 4 bytes takes 1.3 times as long (TF32 on A100: seven shapes of a trace, 1.17
+-- to 1.6). Each matrix of a batch takes a block of threads for at least 2,500 clocks on
+-- NVIDIA's GPUs (NeuSight's bmm of up to 64 by 64 by 24, without the time of a launch, which
+-- is in each of them: about 4,500 on P4 and T4, 5,000 on P100, less than 1,000 on V100), on
+-- AMD's for 9,700 (two ops on MI300X: 4,800 and 19,600).
 -- On Ampere, while a copy from the GPU to pinned memory runs, one to the GPU has 0.46 of its
 -- rate, and the other keeps its own (two hosts with A100, nvbandwidth: 11 of 24.8 and 12.5 of
 -- 25.5 GB/s). Softmax of rows that no warp can hold
@@ -87,7 +90,7 @@ bound AS (
                 + half_peaks * peak_half_flops_per_second
             )
         ) AS compute_ns,
-        unit_ns * CASE link
+        CASE WHEN unit = 'tf32' THEN least(unit_ns, 1.3e9) ELSE unit_ns END * CASE link
             WHEN 'pcie' THEN (
                 traffic_bytes
                 + CASE
@@ -125,7 +128,8 @@ bound AS (
             ELSE 0
         END AS scatter_ns,
         coalesce(traffic_bytes * block_share / 12.6, 0) AS block_ns,
-        1e9 * 6200 / clocks_per_second * greatest(matrices / sm_count - 1, 0) AS matrix_ns,
+        CASE vendor WHEN 'AMD' THEN 9700e9 ELSE 2500e9 END / clocks_per_second
+        * greatest(matrices / sm_count - 1, 0) AS matrix_ns,
         least( -- sums of times are limited, and an hour or more is not a time of GPU work
             fixed_ns
             + greatest(compute_ns, traffic_ns, element_ns, scatter_ns, block_ns, matrix_ns),

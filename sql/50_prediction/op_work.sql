@@ -31,7 +31,8 @@ CREATE TABLE prediction.op_work (
     network_bytes,
     -- Its steps from node to node; otherwise 0.
     network_steps,
-    -- Matrices of a batch, each of which takes a block of threads.
+    -- Matrices of a batch, each of which takes a block of threads; vectors and outer products
+    -- do not count, which have kernels of their own.
     matrices,
     -- How many times as long a GEMM takes on matrix units because of its rows: 2 if they
     -- have an odd number of elements, 1.4 if they are not a multiple of 16 bytes: its kernels
@@ -63,7 +64,7 @@ counted AS (
         coalesce(max(ranks_per_node), 1) AS node_ranks,
         coalesce(sum(network_bytes), 0) AS network_bytes,
         coalesce(max(network_steps), 0) AS network_steps,
-        coalesce(max(batch) FILTER (family = 'gemm'), 0) AS matrices,
+        coalesce(max(batch) FILTER (family = 'gemm' AND least(m, n, k) > 1), 0) AS matrices,
         max(CASE
             WHEN family <> 'gemm' OR vector_elements IS NULL THEN 1
             WHEN n > 1 AND n % 2 > 0 OR k > 1 AND k % 2 > 0 THEN 2

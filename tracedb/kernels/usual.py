@@ -29,8 +29,10 @@ _UNALIGNED, _ODD = 1.4, 2.0
 and those with rows of an odd number of elements."""
 _VECTOR_BYTES = 16
 _ALIGNED_UNITS = ("half", "tf32")
-_MATRIX_CLOCKS = 6_200
-"""What each matrix of a batch takes of a multiprocessor at least."""
+_UNALIGNED_TF32 = 1.3
+"""By how much reading such rows takes longer at most, if elements have 4 bytes."""
+_MATRIX_CLOCKS = 2_500
+"""What each matrix of a batch takes of an NVIDIA multiprocessor at least."""
 _BLOCK_BYTES_PER_NS = 12.6
 """What a block of threads moves at most, on any GPU."""
 _SHARED_WIDTH = 131_072
@@ -49,7 +51,8 @@ def usual_ns(rows: Rows) -> Floats:
     in_cache = np.minimum(work.bytes, work.l2_bytes)
     traffic = 1e9 * (in_cache / cache_speed + (work.bytes - in_cache) / memory)
     compute = work.compute_ns / own["compute_share"]
-    longest = np.maximum(traffic, compute) * unaligned_factor(rows)
+    factor = unaligned_factor(rows)
+    longest = np.maximum(traffic * _reading(rows, factor), compute * factor)
     longest = np.maximum(longest, _network_ns(rows))
     longest = np.maximum(longest, _block_ns(rows))
     longest = np.maximum(longest, _matrix_ns(rows))
@@ -95,13 +98,23 @@ def unaligned_factor(rows: Rows) -> Floats:
     return found
 
 
+def _reading(rows: Rows, factor: Floats) -> Floats:
+    """How many times as long reading takes if arithmetic takes `factor` times."""
+    if rows.family.name != "gemm":
+        return factor
+    is_tf32 = rows.shapes.unit == "tf32"
+    return np.where(is_tf32, np.minimum(factor, _UNALIGNED_TF32), factor)
+
+
 def _matrix_ns(rows: Rows) -> Floats:
     """[ns] Matrices of a batch, each of which takes a block of threads."""
     if rows.family.name != "gemm":
         return np.zeros(len(rows))
-    figures = rows.figures
+    figures, shapes = rows.figures, rows.shapes
     each = 1e9 * _MATRIX_CLOCKS / figures["clocks_per_second"]
-    found: Floats = each * np.maximum(rows.shapes["batch"] / figures["sm_count"] - 1, 0)
+    is_matrix = np.minimum(np.minimum(shapes["m"], shapes["n"]), shapes["k"]) > 1
+    matrices = np.where(is_matrix, shapes["batch"], 0)
+    found: Floats = each * np.maximum(matrices / figures["sm_count"] - 1, 0)
     return found
 
 

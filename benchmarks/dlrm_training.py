@@ -115,7 +115,7 @@ class Lookup(torch.autograd.Function):
 
 
 class Recommender(nn.Module):
-    """DLRM, of which a rank has some tables."""
+    """DLRM, of which a rank has some tables; a zero evens the number of products."""
 
     def __init__(self, rows: list[int], counts: list[int]) -> None:
         """Make it of tables of so many rows; each rank has so many of them."""
@@ -131,7 +131,7 @@ class Recommender(nn.Module):
         self.bottom: nn.Module = perceptron(_NUMBERS, 512, 256, _WIDTH)
         many = vectors * (vectors - 1) // 2
         self.top: nn.Module = nn.Sequential(
-            *perceptron(_WIDTH + many, 1024, 1024, 512, 256), nn.Linear(256, 1)
+            *perceptron(_WIDTH + many + 1, 1024, 1024, 512, 256), nn.Linear(256, 1)
         )
 
     def shared(self) -> None:
@@ -153,7 +153,8 @@ class Recommender(nn.Module):
         vectors = torch.cat([dense.unsqueeze(1), looked_up], 1)
         products = torch.bmm(vectors, vectors.transpose(1, 2))
         chosen = products[:, self.pairs[0], self.pairs[1]]
-        rated: torch.Tensor = self.top(torch.cat([dense, chosen], 1))
+        zeros = chosen.new_zeros(len(chosen), 1)
+        rated: torch.Tensor = self.top(torch.cat([dense, chosen, zeros], 1))
         return rated
 
 

@@ -47,7 +47,6 @@ class Recommender(nn.Module):
         super().__init__()
         self.pairs: torch.Tensor
         self.offsets: torch.Tensor
-        self.zero: torch.Tensor
         self.tables = nn.Embedding(_TABLES * _ROWS, _WIDTH)
         self.bottom = perceptron(_NUMBERS, 512, 256, _WIDTH)
         pairs = torch.tril_indices(_TABLES + 1, _TABLES + 1, -1)
@@ -55,7 +54,6 @@ class Recommender(nn.Module):
         self.top = perceptron(_WIDTH + pairs.shape[1] + 1, 1024, 1024, 512, 256)
         self.last = nn.Linear(256, 1)
         self.register_buffer("offsets", _ROWS * torch.arange(_TABLES))
-        self.register_buffer("zero", torch.zeros(1, 1))
 
     def forward(self, numbers: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Rate each example."""
@@ -64,7 +62,7 @@ class Recommender(nn.Module):
         vectors = torch.cat([dense.unsqueeze(1), looked_up], 1)
         products = torch.bmm(vectors, vectors.transpose(1, 2))
         chosen = products[:, self.pairs[0], self.pairs[1]]
-        zeros = self.zero.expand(len(dense), 1)
+        zeros = chosen.new_zeros(len(chosen), 1)
         rated: torch.Tensor = self.last(self.top(torch.cat([dense, chosen, zeros], 1)))
         return rated
 

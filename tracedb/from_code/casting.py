@@ -33,12 +33,16 @@ _MASK_AT = {_ATEN.where: 0, _ATEN.masked_fill: 1, _ATEN.masked_fill_: 1}
 HALF = (torch.float16, torch.bfloat16)
 """Half precision; its mean is summed up as float32."""
 _TESTED = (torch.bool, torch.uint8)
-_WEIGHT_AT = {
-    _ATEN.native_batch_norm.default: 1,
-    _ATEN.native_layer_norm.default: 2,
-    _ATEN.native_group_norm.default: 1,
+_SCATTERS = frozenset((_ATEN.scatter, _ATEN.scatter_))
+"""Ops that write half precision to a copy as float32."""
+_LOSSES = frozenset((_ATEN.mse_loss, _ATEN.smooth_l1_loss, _ATEN.huber_loss))
+"""Losses that convert twice: what they are given, and what they make."""
+_WEIGHTS_AT = {
+    _ATEN.native_batch_norm.default: slice(1, 5),
+    _ATEN.native_layer_norm.default: slice(2, 4),
+    _ATEN.native_group_norm.default: slice(1, 3),
 }
-"""Where the arguments of norms have the weights."""
+"""Where the arguments of norms have the weights, and running statistics."""
 _GROUP_GRADIENT = _ATEN.native_group_norm_backward.default
 
 
@@ -52,6 +56,10 @@ def beside(func: Any, args: Sequence[Any], result: object) -> int:  # noqa: ANN4
     if op in _REDUCTIONS:
         is_half_mean = op is _ATEN.mean and result.dtype in HALF
         return _converted(args[:1], torch.float32 if is_half_mean else result.dtype)
+    if op in _SCATTERS:
+        return 4 * result.numel() if result.dtype in HALF else 0
+    if op in _LOSSES:
+        return _within_loss(args[:2], result.dtype)
     is_elementwise = torch.Tag.pointwise in func.tags
     return _elementwise(func, args, result) if is_elementwise else 0
 
@@ -61,11 +69,14 @@ def of_norm(func: object, args: Sequence[Any], result: Any) -> object:  # noqa: 
     if func is _GROUP_GRADIENT:
         given, *others = result
         return None if given is None else given.to(args[0].dtype), *others
-    weights = args[_WEIGHT_AT[func]] if func in _WEIGHT_AT else None
-    if weights is None or weights.dtype == args[0].dtype:
+    if func not in _WEIGHTS_AT:
+        return result
+    weights = args[_WEIGHTS_AT[func]]
+    dtype = next((one.dtype for one in weights if one is not None), args[0].dtype)
+    if dtype == args[0].dtype:
         return result
     made, *statistics = result
-    return made, *(one.new_empty(one.shape, dtype=weights.dtype) for one in statistics)
+    return made, *(one.new_empty(one.shape, dtype=dtype) for one in statistics)
 
 
 def _elementwise(func: Any, args: Sequence[Any], result: torch.Tensor) -> int:  # noqa: ANN401
@@ -82,6 +93,11 @@ def _elementwise(func: Any, args: Sequence[Any], result: torch.Tensor) -> int:  
     # Truth is written as it is.
     made = [] if is_truth else [result]
     return _converted([*given, *made], _promoted([*given, *numbers]))
+
+
+def _within_loss(given: Sequence[torch.Tensor], dtype: torch.dtype) -> int:
+    averaged = 4 * given[0].numel() if dtype in HALF else 0
+    return max(2 * _converted(given, _promoted(given)), averaged)
 
 
 def _promoted(values: Sequence[Any]) -> torch.dtype:

@@ -26,6 +26,7 @@ from tracedb.from_code import (
     place,
     roomy,
     several,
+    strides,
     synchronized,
 )
 from tracedb.from_code.checks import Checks, known_value
@@ -414,6 +415,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.draws.draw(func, args, result)
             made = self._bags(args, result) if func in _BAGS else result
             made = workspace.kept(func, args, casting.of_norm(func, args, made))
+            if not self.has_gpu:
+                made = strides.as_real(func, args, made)
             know_made(func, args, kwargs, made)
             return made  # noqa: TRY300 (`selecting` makes the others)
         except (DataDependentOutputException, DynamicOutputShapeException):
@@ -559,7 +562,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             awaits=self._awaits(func, holdings),
             stream=fake_cuda.current(),
         )
-        called = None if self.has_gpu else workspace.call(func, args)
+        before = self.measured.values()
+        called = None if self.has_gpu else workspace.call(func, args, before)
         if called is not None:
             self.measured[number] = called
         is_on_cpu = not (self.has_gpu and is_on_gpu)

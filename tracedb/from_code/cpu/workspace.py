@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from tracedb.from_code import place
 from tracedb.from_code.casting import HALF
 from tracedb.from_code.fake_mesh import really
 from tracedb.from_code.memory import workspace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tracedb.from_code.memory import Holding
 
@@ -35,7 +36,10 @@ _ATEN: Any = torch.ops.aten
 _RECURRENT = _ATEN.mkldnn_rnn_layer.default
 """A layer of an LSTM, which only CPUs have."""
 _EXPONENTIAL = _ATEN.linalg_matrix_exp.default
-"""Its series is short for zeros; the usual one has as many terms as for ones."""
+"""Its series is as long as its matrices are large: for ones, it has all terms."""
+_PARAMETRIZED = f"{Path('nn', 'utils', 'parametrizations.py')}"
+_NEAR = 0.3
+"""The norm of such a matrix of an orthogonal weight that is near its initial one."""
 _FIRST, _BOTH = (0,), (0, 1)
 _BATCHED: dict[Any, tuple[int, ...]] = {
     _ATEN.convolution.default: _FIRST,
@@ -49,6 +53,10 @@ _BATCHED: dict[Any, tuple[int, ...]] = {
     _ATEN.upsample_trilinear3d.default: _FIRST,
     _ATEN.upsample_nearest3d.default: _FIRST,
     _ATEN.kthvalue.default: _FIRST,
+    _ATEN.median.dim: _FIRST,
+    _ATEN.nanmedian.dim: _FIRST,
+    _ATEN.mode.default: _FIRST,
+    _ATEN.roll.default: _FIRST,
     _ATEN.mm.default: _FIRST,
     _ATEN.bmm.default: _BOTH,
     _ATEN.im2col.default: _FIRST,
@@ -91,6 +99,9 @@ _COPYING: dict[Any, tuple[int, ...]] = {
     _ATEN.pixel_shuffle.default: _FIRST,
     _ATEN.pixel_unshuffle.default: _FIRST,
     _ATEN.channel_shuffle.default: _FIRST,
+    _ATEN.log_sigmoid_forward.default: _FIRST,
+    _ATEN.glu_backward.default: _BOTH,
+    _ATEN.rrelu_with_noise.default: _BOTH,
 }
 """The same, of ops that copy tensors to the layout in which they compute."""
 _PRODUCTS: dict[Any, tuple[Any, int]] = {
@@ -119,7 +130,7 @@ class _Tensor:
     strides: tuple[int, ...]
     dtype: torch.dtype
 
-    def made(self, batch: int | None, value: int = 0) -> torch.Tensor:
+    def made(self, batch: int | None, value: float = 0) -> torch.Tensor:
         """A real one of one value, with another batch size if one is given."""
         shape = self.shape if batch is None else (batch, *self.shape[1:])
         made = torch.empty_strided(shape, self.strides, dtype=self.dtype)
@@ -132,6 +143,19 @@ class Call:
 
     func: Any
     arguments: tuple[object, ...]
+    value: float = 0
+    """That of all elements of what it is given."""
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is the exponential of small matrices."""
+        return self.func is _EXPONENTIAL and self.value < 1
+
+    @property
+    def size(self) -> int:
+        """The last dimension of what it is given."""
+        given = self.arguments[0]
+        return given.shape[-1] if isinstance(given, _Tensor) else 1
 
     @property
     def batch(self) -> int:
@@ -142,7 +166,7 @@ class Call:
     @property
     def sizes(self) -> tuple[int, int]:
         """The batch sizes with which it runs."""
-        given = (self.arguments[place] for place in _places(self.func))
+        given = (self.arguments[position] for position in _places(self.func))
         example = sum(
             prod(one.shape[1:]) * one.dtype.itemsize
             for one in given
@@ -156,26 +180,43 @@ class Call:
     def run(self, batch: int) -> object:
         """Run it with so many examples."""
         batched = _places(self.func)
-        value = int(self.func is _EXPONENTIAL)
         given = [
-            one.made(batch if place in batched else None, value)
+            one.made(batch if position in batched else None, self.value)
             if isinstance(one, _Tensor)
             else one
-            for place, one in enumerate(self.arguments)
+            for position, one in enumerate(self.arguments)
         ]
         with record_function(f"{_RANGE}"):
             return self.func(*given)
 
 
-def call(func: Any, args: Sequence[Any]) -> Call | None:  # noqa: ANN401 (an overload)
+def call(
+    func: Any,  # noqa: ANN401 (an overload)
+    args: Sequence[Any],
+    before: Iterable[Call],
+) -> Call | None:
     """The call of an op, if it is one that needs memory beside its results."""
     if func in _PRODUCTS:
-        func, place = _PRODUCTS[func]
-        args = args[place : place + 2]
+        func, begin = _PRODUCTS[func]
+        args = args[begin : begin + 2]
         if args[0].dtype not in HALF:
             return None
     is_known = func in _BATCHED or (func in _COPYING and _is_strided(args))
-    return Call(func, tuple(map(_argument, args))) if is_known else None
+    if not is_known:
+        return None
+    value = _exponent(args[0].shape[-1], before) if func is _EXPONENTIAL else 0
+    return Call(func, tuple(map(_argument, args)), value)
+
+
+def _exponent(size: int, before: Iterable[Call]) -> float:
+    """The elements of matrices whose exponential has the usual number of terms.
+
+    The gradient of an exponential is one of matrices of twice the size.
+    """
+    is_near = place.of_torch().endswith(_PARAMETRIZED) or any(
+        call.is_near and 2 * call.size == size for call in before
+    )
+    return _NEAR / size if is_near else 1
 
 
 def _places(func: Any) -> tuple[int, ...]:  # noqa: ANN401 (an overload)

@@ -37,7 +37,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "angle": lambda h: torch.complex(h.float(), h.float() + 1).angle(),
     "strided product": lambda h: h[0, 0] @ h[0, 1],
     "unpooled": lambda h: functional.max_unpool2d(
-        *functional.max_pool2d(h, 2, return_indices=True), 2
+        *functional.max_pool2d(h, 2, return_indices=True), [2, 2]
     ),
     "reflected": lambda h: functional.pad(h, (1, 1, 1, 1), "reflect"),
     "power": lambda h: 2**h,

@@ -26,6 +26,8 @@ _PLAIN = {
     "is not a valid float": "is not a number",
 }
 """Words of click for types, and plain ones."""
+_MOST = 8
+"""How many commands that have an option are named."""
 _CLOSED = 141
 """Exit code if stdout is closed, as of programs that SIGPIPE ends."""
 
@@ -105,7 +107,8 @@ def _within_brackets(error: BaseException) -> str:
 
 def _usage(error: click.UsageError) -> str:
     """Name the command, the error in its usage, and where its help is."""
-    message = _suggestion(" ".join(error.format_message().split()).rstrip("."))
+    message = " ".join(error.format_message().split()).rstrip(".")
+    message = _owners(error) or _suggestion(message)
     for word, plain in _PLAIN.items():
         message = message.replace(word, plain)
     new = renamed.OPTIONS.get(getattr(error, "option_name", ""))
@@ -119,6 +122,41 @@ def _usage(error: click.UsageError) -> str:
     mark = "" if message.endswith("?") else ";"
     lowered = message[:1].lower() + message[1:]
     return f"{place}{lowered}{mark} see `{command} --help`"
+
+
+def _owners(error: click.UsageError) -> str:
+    """The error for an option of other commands, which names these; else empty."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return ""
+    root = error.ctx.find_root()
+    owners = [
+        path for path, command in _commands(root) if _has(command, error.option_name)
+    ]
+    if not owners:
+        return ""
+    told = f"no such option '{error.option_name}'"
+    more = f" and {len(owners) - _MOST} more" if len(owners) > _MOST else ""
+    if len(owners) == 1:
+        return f"{told}; it is an option of `{owners[0]}`"
+    return f"{told}; it is an option of {', '.join(owners[:_MOST])}{more}"
+
+
+def _commands(ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """The commands below a group, with the words that start each."""
+    group = ctx.command
+    if not isinstance(group, click.Group):
+        return
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if command is not None:
+            yield name, command
+            within = click.Context(command, parent=ctx, info_name=name)
+            for path, below in _commands(within):
+                yield f"{name} {path}", below
+
+
+def _has(command: click.Command, option: str) -> bool:
+    return any(option in one.opts for one in command.params)
 
 
 def _suggestion(message: str) -> str:

@@ -12,6 +12,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tracedb.summary.words import KINDS, WAITS, marks_in_words
+from tracedb.words import counted
 
 from .terminal import tell
 
@@ -309,9 +310,16 @@ def _why_none_is_stuck(db: tracedb.Database) -> str:
 
 
 def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> None:
-    """Write a line per trace without steps; with `among`, only for these traces."""
+    """Write which traces have no steps; with `among`, only of these traces.
+
+    Traces that the same could mark, such as the ranks of a run, take one line.
+    """
     marks = db.ask("step_mark").rows(named=True)
+    advice: dict[str, list[str]] = {}
     for trace_id, own in groupby(marks, key=itemgetter("trace_id")):
         if among is None or trace_id in among:
             rows = [*own]
-            tell(f"{rows[0]['path']}: no steps: {marks_in_words(rows)}")
+            advice.setdefault(marks_in_words(rows), []).append(rows[0]["path"])
+    for said, (first, *more) in advice.items():
+        others = f" and {counted(len(more), 'more trace')}" if more else ""
+        tell(f"{first}{others}: no steps: {said}")

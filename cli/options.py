@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 import tracedb
+from tracedb.near import meant, near_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -134,6 +135,7 @@ def existing(database: str) -> tracedb.Database:
     """Open an existing database for writing; never creates one."""
     if not Path(database).exists() and "=" not in Path(database).name:
         raise tracedb.DatabaseError(
-            f"{database}: no such database; create it with `tracedb ingest`"
+            f"{database}: no such database"
+            f"{meant(near_path(database)) or '; create it with `tracedb ingest`'}"
         )
     return tracedb.open(database)

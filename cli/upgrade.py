@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 import tracedb
+from tracedb.near import meant, near_path
 
 from . import options
 from .terminal import tell
@@ -20,6 +21,7 @@ def upgrade(database: str) -> None:
     Recomputes all layers except raw, which holds the files as they were read.
     """
     if not Path(database).is_file():
-        raise tracedb.DatabaseError(f"{database}: no such database")
+        near = meant(near_path(database))
+        raise tracedb.DatabaseError(f"{database}: no such database{near}")
     with tracedb.open(database):
         tell(f"{database}: up to date with tracedb {tracedb.__version__}")

@@ -347,9 +347,9 @@ def test_arrays_and_sql_agree(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("gpu=H300", "unknown GPU H300; known: V100S, "),
-        ("gpu=H1000", "unknown GPU H1000; known: "),
-        ("gpu=CPU", "unknown GPU CPU"),
+        ("gpu=H300", "unknown GPU H300; did you mean H"),
+        ("gpu=H1000", "unknown GPU H1000; did you mean H100"),
+        ("gpu=CPU", "unknown GPU CPU; known: V100S, "),
         ("dtype=bf16:memcpy", "nothing that it selects has known shapes and types"),
         ("gpu=A100:conv*", "no GPU work with family conv* in this database; nearest"),
         ("gpu=H200 gpu=A100:gemm*", "two edits change the GPU, the type or the batch"),

@@ -814,7 +814,11 @@ MISTAKES = {
     "bad SQL": ("sql {}/tiny.duckdb SELEC", 'syntax error at or near "SELEC"'),
     "near miss": (
         "sql {}/tiny.duckdb FROM/**/staging.kernels",
-        'Did you mean "kernel"?',
+        "staging.kernels does not exist; did you mean staging.kernel?",
+    ),
+    "near macro": (
+        "sql {}/tiny.duckdb FROM/**/question.ancestr(3)",
+        "no table function question.ancestr; did you mean question.ancestor",
     ),
     "misspelled layer": (
         "sql {}/tiny.duckdb FROM/**/stagin.op",
@@ -843,6 +847,26 @@ MISTAKES = {
     "mistyped option": (
         "critical-path {}/tiny.duckdb --setp 1",
         "no such option '--setp'; did you mean '--scope' or '--step'? see",
+    ),
+    "option of another command": (
+        "summary {}/tiny.duckdb --scenario x",
+        "no such option '--scenario'; it is an option of critical-path, predict, ",
+    ),
+    "option of one other command": (
+        "summary {}/tiny.duckdb --baseline x",
+        "no such option '--baseline'; it is an option of `check`; see `tracedb ",
+    ),
+    "short option of a subcommand": (
+        "info {}/tiny.duckdb -o x",
+        "it is an option of record, overheads learn, ",
+    ),
+    "mistyped database": (
+        "info {}/tny.duckdb",
+        "tny.duckdb: no such database; did you mean {}/tiny.duckdb?",
+    ),
+    "mistyped trace": (
+        "ingest {}/tiny.jsn --db {}/new.duckdb",
+        "tiny.jsn: no such file or folder; did you mean {}/tiny.json?",
     ),
     "no number": (
         "shard {}/t.csv --ranks x --gpu H100",
@@ -910,7 +934,7 @@ def test_mistakes_are_one_line(folder: Path, line: str, message: str) -> None:
     """A mistake gives exit code 2, no data, and one line with value and remedy."""
     done = run(*line.replace("{}", str(folder)).split())
     assert (done.exit_code, done.stdout) == (2, "")
-    assert message in done.stderr
+    assert message.replace("{}", str(folder)) in done.stderr
     assert re.fullmatch(r"(\[1/1\] .*\n)?tracedb: error: .*\n", done.stderr)
 
 

@@ -443,6 +443,8 @@ WRONG = {
     ("train.py:step", "--gpu", "Abacus"): "unknown GPU Abacus; known: ",
     ("train.py", "--gpu", "H100"): "train.py: give a file and a function in it",
     ("none.py:step", "--gpu", "H100"): "none.py: no such file",
+    ("trian.py:step", "--gpu", "H100"): "trian.py: no such file; did you mean train.py",
+    ("train.py:step", "--gpu", "h-100 pci"): "unknown GPU h-100 pci; did you mean H100",
     ("train.py:stop", "--gpu", "H100"): "has no function stop",
     ("plain.py:step", "--gpu", "H100", "--batch", "4"): "takes no batch size",
     ("plain.py:other", "--gpu", "H100"): "other() needs inputs",

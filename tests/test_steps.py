@@ -177,6 +177,27 @@ def test_missing_steps_are_explained(serving: Path, tmp_path: Path) -> None:
     assert "no steps" not in shown.stderr
 
 
+def test_ranks_without_steps_are_one_line(tmp_path: Path) -> None:
+    """Traces that lack steps for the same reason share a line."""
+    op = event("aten::mm", 0, 5, "cpu_op")
+    for rank in range(5):
+        ranges = [event(f"phase{i}", 9 * i, 5, "user_annotation") for i in range(3)]
+        content = {
+            "distributedInfo": {"rank": rank, "world_size": 5},
+            "traceEvents": [op, *(ranges if rank else [])],
+        }
+        (tmp_path / f"{rank}.json").write_text(json.dumps(content))
+    words = ["ingest", str(tmp_path), "--db", str(tmp_path / "run.duckdb")]
+    done = CliRunner().invoke(main, words)
+    told = [
+        line for line in done.stderr.splitlines() if ".json" in line and "no st" in line
+    ]
+    assert [line.partition(": no steps: ")[0] for line in told] == [
+        f"{tmp_path}/0.json",
+        f"{tmp_path}/1.json and 3 more traces",
+    ]
+
+
 @pytest.fixture
 def training(tmp_path: Path) -> Path:
     """A loop without marks; each iteration begins with zero_grad."""

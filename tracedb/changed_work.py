@@ -20,6 +20,7 @@ from msgspec import structs
 from tracedb import batch_change, catalog, estimates
 from tracedb.duck import literal, one_thread, quoted, registered, scalar
 from tracedb.errors import ScenarioError
+from tracedb.near import alike, meant
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -156,10 +157,13 @@ def named(connection: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> list[
         row = table.find(edit.to_gpu) if edit.to_gpu else None
         if row is not None and row.name not in known:
             parts = connection.execute(_PARTS).fetchall()
-            whole = ", ".join(name for name in known if (name,) not in parts)
+            whole = [name for name in known if (name,) not in parts]
+            near = meant(alike(str(edit.to_gpu), whole)) or (
+                f"; known: {', '.join(whole)}; add others with `tracedb kernels "
+                "hardware --add`"
+            )
             raise ScenarioError(
-                f"scenario {edit.scenario}: unknown GPU {edit.to_gpu}; known: {whole}; "
-                "add others with `tracedb kernels hardware --add`"
+                f"scenario {edit.scenario}: unknown GPU {edit.to_gpu}{near}"
             )
         found.append(structs.replace(edit, to_gpu=row.name) if row else edit)
     return found

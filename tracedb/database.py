@@ -38,6 +38,7 @@ from tracedb.duck import (
     stoppable,
 )
 from tracedb.errors import DatabaseError, IngestError, QueryError
+from tracedb.near import closest, meant, near_path
 from tracedb.outputs import make_folder
 from tracedb.part import whole_number
 from tracedb.ranking import ranked_edits
@@ -309,11 +310,12 @@ class Database:
         except (duckdb.BinderException, duckdb.CatalogException) as error:
             hint, text = renamed.hint(query), one_line(error)
             foreign = _FOREIGN_HINT.search(text)
-            if foreign:
-                # DuckDB suggests one of its own catalogs, which nobody means.
+            lost = foreign["name"] if foreign else _lost_relation(text, query)
+            if lost:
+                # DuckDB suggests one of its own catalogs, or leaves out the layer.
                 known = [relation.full_name for relation in catalog.relations()]
-                text = f"{text[: foreign.start()]}{foreign['name']} does not exist"
-                text += "" if hint else _suggestion(foreign["name"], known)
+                text = f"{lost} does not exist"
+                text += "" if hint else _suggestion(lost, known)
             elif not hint:
                 raise
             raise QueryError("; ".join(filter(None, [text, hint]))) from error
@@ -1017,6 +1019,16 @@ def find_relation(name: str) -> catalog.Relation:
     return known[name]
 
 
+def _lost_relation(message: str, query: str) -> str:
+    """The relation of a layer that a query misspells; empty if it does not."""
+    named = re.search(r"Table with name (\w+) does not exist", message)
+    layers = "|".join({relation.layer for relation in catalog.relations()})
+    written = named and re.search(
+        rf'\b({layers})"?\s*\.\s*"?({named[1]})\b', query, re.IGNORECASE
+    )
+    return f"{written[1]}.{written[2]}".lower() if written else ""
+
+
 def find_question(name: str) -> catalog.Relation:
     """The question with that name.
 
@@ -1052,20 +1064,14 @@ def _meant_question(name: str, known: dict[str, catalog.Relation]) -> str:
             for own, doc in docs.items()
         }
         near = sorted(filter(count.get, count), key=lambda own: -count[own])[:3]
-    if not near:
-        return "; `tracedb ask DB` lists the questions"
-    return f"; did you mean {' or '.join(near)}?"
+    return meant(near) or "; `tracedb ask DB` lists the questions"
 
 
 def _suggestion(name: str, known: list[str]) -> str:
-    from difflib import get_close_matches
-
     layer = name.partition(".")[0]
     same_layer = [other for other in known if other.startswith(f"{layer}.")]
-    near = get_close_matches(name, same_layer or known, n=3, cutoff=0.5)
-    if not near:
-        return "; `tracedb schema` lists the relations"
-    return f"; did you mean {' or '.join(near)}?"
+    near = closest(name, same_layer or known, cutoff=0.5)
+    return meant(near) or "; `tracedb schema` lists the relations"
 
 
 def size_in(memory: str) -> int:
@@ -1121,7 +1127,8 @@ def _check_path(path: str, *, read_only: bool) -> None:
         raise DatabaseError(f"{path}: a folder, not a database; name a file in it")
     if read_only and path != _MEMORY and not Path(path).is_file():
         raise DatabaseError(
-            f"{path}: no such database; create it with `tracedb ingest`"
+            f"{path}: no such database"
+            f"{meant(near_path(path)) or '; create it with `tracedb ingest`'}"
         )
     if path != _MEMORY and Path(path).is_file() and not _is_database(path):
         raise DatabaseError(

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
+from tracedb.near import meant, near_path
+
 if TYPE_CHECKING:
     from tracedb.errors import TracedbError
 
@@ -31,7 +33,8 @@ def read_text(path: str | Path, error: type[TracedbError]) -> str:
         return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or "not UTF-8 text"
-        raise error(f"{path}: cannot be read: {reason}") from problem
+        near = meant(near_path(str(path)))
+        raise error(f"{path}: cannot be read: {reason}{near}") from problem
 
 
 def decode(path: str | Path, text: str, error: type[TracedbError]) -> Any:  # noqa: ANN401 (JSON)

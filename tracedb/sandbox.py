@@ -19,6 +19,7 @@ import msgspec
 from tracedb import catalog
 from tracedb.duck import MEMORY_FOLDER, literal, scalar
 from tracedb.errors import FileAccessError, QueryError
+from tracedb.near import alike, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,6 +185,9 @@ def _wrong_table_function(
     if f"{schema}.{name}" in declared or (name in allowed and schema in ("", "main")):
         return None
     shown = f"{schema}.{name}" if schema else name
+    near = alike(shown, sorted(declared)) if schema else []
+    if near:
+        return f"no table function {shown}{meant(near)}"
     hint = _ALLOW if name in _FILE_FUNCTIONS else ""
     return (
         f"the table function {shown} is not allowed: it does not read relations{hint}"

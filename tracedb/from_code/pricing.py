@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tracedb import catalog, estimates
-from tracedb.duck import scalar
 from tracedb.errors import EstimateError
 from tracedb.from_code.events import (
     COLLECTIVES,
@@ -20,6 +19,7 @@ from tracedb.from_code.events import (
     shapes,
     trace_text,
 )
+from tracedb.near import alike, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,8 +52,9 @@ class Device:
         """Look up a GPU by name; raises `EstimateError` if unknown."""
         found = connection.execute(_DEVICE, {"gpu": gpu}).fetchall()
         if not found:
-            known = scalar(connection, _KNOWN)
-            raise EstimateError(f"unknown GPU {gpu}; known: {known}")
+            known = [name for (name,) in connection.execute(_KNOWN).fetchall()]
+            near = meant(alike(gpu, known)) or f"; known: {', '.join(known)}"
+            raise EstimateError(f"unknown GPU {gpu}{near}")
         return cls(gpu, *found[0])
 
     def machine(self, nodes: Iterable[Node]) -> Machine | None:
@@ -88,10 +89,11 @@ ORDER BY ordinal
 LIMIT 1
 """
 _KNOWN = """
-SELECT string_agg(model.hardware, ', ' ORDER BY ordinal)
+SELECT model.hardware
 FROM prediction.hardware AS model
 ANTI JOIN prediction.gpu_instance AS part ON model.hardware = part.instance
 WHERE kind = 'gpu' AND NOT is_generic
+ORDER BY ordinal
 """
 _TIMES = """
 SELECT

@@ -19,6 +19,7 @@ from tracedb.errors import EstimateError
 from tracedb.from_code import place
 from tracedb.from_code.changed import changed
 from tracedb.from_code.converting import Finder, Loader
+from tracedb.near import meant, near_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -226,7 +227,7 @@ def split(text: str) -> tuple[Path, str]:
     if not colon or not all(part.isidentifier() for part in name.split(".")):
         raise EstimateError(f"{text}: give a file and a function in it: train.py:step")
     if not Path(path).is_file():
-        raise EstimateError(f"{path}: no such file")
+        raise EstimateError(f"{path}: no such file{meant(near_path(path))}")
     return Path(path), name
 
 

@@ -27,6 +27,7 @@ from tracedb.ingest.foreign import (
     reader_of,
     xla,
 )
+from tracedb.near import meant, near_path
 from tracedb.remote import fetched, found_at, is_remote
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _expand(name: str, scratch: Path) -> Iterator[Source]:
         for match in matches:
             yield from _expand(match, scratch)
     else:
-        raise IngestError(f"{name}: no such file or folder")
+        raise IngestError(f"{name}: no such file or folder{meant(near_path(name))}")
 
 
 def below_uri(uri: str) -> list[tuple[str, bool]]:

@@ -435,16 +435,14 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     If no ranges are suited, it names the relation that has all of them.
 
     >>> marks_in_words([dict(option=None, mark=None, range_count=1)])[:28]
-    'its 1 user range does not di'
+    'its user ranges do not divid'
     """
     # Prefer ranges that cover steps over those that start them.
     option = marks[0]["option"]
     if option is None and marks[0]["range_count"]:
         return (
-            f"its {counted(marks[0]['range_count'], 'user range')} "
-            f"{'do' if marks[0]['range_count'] > 1 else 'does'} not divide it "
-            "into similar steps; staging.step_mark lists them, for --step-mark or "
-            f"--step-from; {_AS_ONE}"
+            "its user ranges do not divide it into similar steps; staging.step_mark "
+            f"lists them, for --step-mark or --step-from; {_AS_ONE}"
         )
     if option is None:
         return (

@@ -11,6 +11,7 @@ from tracedb.words import counted, duration, share, shortened
 
 from . import options
 from .output import to_stdout
+from .streams import prints_to_stderr
 from .terminal import printable, tell, write_text
 
 if TYPE_CHECKING:
@@ -196,20 +197,21 @@ def estimate(  # noqa: PLR0913 (the options of the command)
         from tracedb.from_code.sweep import estimate_sweep
 
         batches, gpus = points(sweeps)
-        frame = estimate_sweep(
-            step,
-            *arguments,
-            gpus=gpus or [_needed(gpu)],
-            batches=batches or ([] if batch is None else [batch]),
-            database=database,
-            library=library,
-            cuda_graph=cuda_graph,
-            profiled=profiled,
-            ranks=ranks,
-            ranks_per_node=ranks_per_node,
-            network=network,
-            tell=tell,
-        )
+        with prints_to_stderr():
+            frame = estimate_sweep(
+                step,
+                *arguments,
+                gpus=gpus or [_needed(gpu)],
+                batches=batches or ([] if batch is None else [batch]),
+                database=database,
+                library=library,
+                cuda_graph=cuda_graph,
+                profiled=profiled,
+                ranks=ranks,
+                ranks_per_node=ranks_per_node,
+                network=network,
+                tell=tell,
+            )
         output.rows(frame, _SWEPT, None)
         return
     if format_ not in {"text", "json"}:
@@ -218,22 +220,23 @@ def estimate(  # noqa: PLR0913 (the options of the command)
         )
     from tracedb.from_code.estimation import estimate as run
 
-    found = run(
-        step,
-        *arguments,
-        gpu=gpu if cpu is not None else _needed(gpu),
-        cpu=cpu,
-        batch=batch,
-        database=database,
-        library=library,
-        cuda_graph=cuda_graph,
-        profiled=profiled,
-        find_largest_batch=largest_batch,
-        ranks=ranks,
-        ranks_per_node=ranks_per_node,
-        network=network,
-        starts_ns=starts,
-    )
+    with prints_to_stderr():
+        found = run(
+            step,
+            *arguments,
+            gpu=gpu if cpu is not None else _needed(gpu),
+            cpu=cpu,
+            batch=batch,
+            database=database,
+            library=library,
+            cuda_graph=cuda_graph,
+            profiled=profiled,
+            find_largest_batch=largest_batch,
+            ranks=ranks,
+            ranks_per_node=ranks_per_node,
+            network=network,
+            starts_ns=starts,
+        )
     if database is not None:
         found.database.close()
     if format_ == "json":

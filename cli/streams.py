@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 
 def open_missing() -> None:
@@ -20,6 +24,11 @@ def open_missing() -> None:
             os.open(os.devnull, os.O_RDWR)
     if sys.stderr is None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
+def prints_to_stderr() -> AbstractContextManager[object]:
+    """Keep what the user's code prints within the block out of the answer."""
+    return redirect_stdout(sys.stderr)
 
 
 def drop_unwritten() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 import click
@@ -23,7 +24,12 @@ def _escape(character: str) -> str:
 
 
 def write_text(text: str) -> None:
-    """Write to stdout, escaping characters that its encoding lacks."""
+    """Write to stdout, escaping characters that its encoding lacks.
+
+    Raises `OSError` if stdout is closed.
+    """
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "closed; redirect it: `> answer.txt`")
     data = f"{text}\n".encode(sys.stdout.encoding, "backslashreplace")
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()

@@ -456,13 +456,13 @@ WRONG = {
         "--gpu",
         "H100",
     ): "plain.py:20: the code ends itself: os._exit(0)",
-    ("plain.py:silent", "--gpu", "H100"): "fake tensors: EOFError\n",
+    ("plain.py:silent", "--gpu", "H100"): "plain.py:24: EOFError\n",
     (
         "plain.py:mute",
         "--gpu",
         "H100",
-    ): "plain.py:33: cannot run on fake tensors: Mute\n",
-    ("plain.py:base", "--gpu", "H100"): "fake tensors: BaseException: no\n",
+    ): "plain.py:33: Mute\n",
+    ("plain.py:base", "--gpu", "H100"): "plain.py:37: BaseException: no\n",
     ("train.py:step", "--gpu", "H100", "--network", "9"): "give their number (--ranks)",
     ("train.py:step", "--gpu", "H100", "--sweep", "batch=1..9:0"): "asks for none",
 }

@@ -29,6 +29,7 @@ from torch.profiler import ProfilerActivity, record_function
 from tracedb.errors import EstimateError, TracedbError
 from tracedb.from_code import fake_cuda, needs_torch, place
 from tracedb.from_code.alike import Recording, alike
+from tracedb.from_code.blame import first
 from tracedb.from_code.causal import causal
 from tracedb.from_code.changed import changed
 from tracedb.from_code.clock import DEFAULT_STREAM
@@ -266,16 +267,22 @@ def step_errors() -> Iterator[None]:
     """Raise errors of the user's code as `EstimateError` with file and line."""
     try:
         yield
-    except (TracedbError, KeyboardInterrupt):
+    except (TracedbError, KeyboardInterrupt, BrokenPipeError):
+        # Of these, the last is stdout, which is closed (`tracedb estimate ... | head`).
         raise
     except SystemExit as error:
+        where = place.of_error(error) or "the step"
         raise EstimateError(
-            f"{place.of_error(error)}: the code ends itself: exit({error.code!r})"
+            f"{where}: the code ends itself: exit({error.code!r})"
         ) from error
     except BaseException as error:
-        if is_about(error):
-            refuse("a size", place.of_error(error))
-        raise EstimateError(f"{place.of_error(error)}: {reason(error)}") from error
+        found = first(error)
+        if isinstance(found, TracedbError):
+            raise found from error
+        where = place.of_error(found) or place.of_error(error) or "the step"
+        if is_about(found):
+            refuse("a size", where)
+        raise EstimateError(f"{where}: {reason(found)}") from error
 
 
 class _Observer:

@@ -22,15 +22,20 @@ _ASKING = frozenset(("__init__", "cuda", "to", "to_empty"))
 _LIBRARIES = (f"{Path('site-packages')}", "<frozen", "lib/python")
 
 
+def is_ours(file: str) -> bool:
+    """Whether a file belongs to this package."""
+    return file.startswith(_OURS)
+
+
 @lru_cache(maxsize=4096)
 def is_users(file: str) -> bool:
     """Whether a file is the user's: not this package's, nor a library's."""
-    return not file.startswith(_OURS) and not any(name in file for name in _LIBRARIES)
+    return not is_ours(file) and not any(name in file for name in _LIBRARIES)
 
 
 @lru_cache(maxsize=4096)
 def _passes_on(file: str) -> bool:
-    return file.startswith(_OURS) or any(name in file for name in _WRAPPERS)
+    return is_ours(file) or any(name in file for name in _WRAPPERS)
 
 
 def frame_of_caller() -> FrameType:
@@ -48,7 +53,7 @@ def of_caller() -> str:
 
 
 def of_error(error: BaseException) -> str:
-    """The innermost line of the user's code in an error's traceback."""
+    """The innermost line of the user's code in an error's traceback; empty if none."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     lines = [
@@ -56,7 +61,7 @@ def of_error(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if is_users(frame.filename)
     ]
-    return lines[-1] if lines else "the step"
+    return lines[-1] if lines else ""
 
 
 def is_asked_by_user() -> bool:

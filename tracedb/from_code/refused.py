@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from tracedb.errors import EstimateError
-from tracedb.from_code import place
+from tracedb.from_code import blame, place
 from tracedb.from_code.changed import changed
 
 if TYPE_CHECKING:
@@ -39,22 +39,14 @@ _REASONS = {
 
 def reason(error: BaseException) -> str:
     """Why a step cannot be estimated that raises an error, in one line."""
-    kind = type(error).__name__
-    first, _, _ = said(error).strip().partition("\n")
-    text = f"{kind}: {first}" if first else kind
+    text = blame.named(error)
+    if blame.is_own(error):
+        return text
     for pattern, words in _REASONS.items():
         found = re.search(pattern, text)
         if found is not None:
             return found.expand(words)
-    return f"cannot run on fake tensors: {text}"
-
-
-def said(error: BaseException) -> str:
-    """The text of an error of the user's code; empty where it has none."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 (the user's code makes the text, too)
-        return ""
+    return f"cannot run on fake tensors: {text}" if blame.is_of_fakes(error) else text
 
 
 def _refused(why: str) -> Callable[..., NoReturn]:

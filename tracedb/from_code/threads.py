@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tracedb.errors import EstimateError
-from tracedb.from_code import place
+from tracedb.from_code import blame, place
 from tracedb.from_code.changed import changed
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ def one_thread() -> Iterator[None]:
         error = given.exc_value
         if isinstance(error, EstimateError):
             refused.append(error)
+        elif error is None or blame.is_own(error):
+            threading.__excepthook__(given)
         elif isinstance(error, Exception):
-            refused.append(_refusal(place.of_error(error)))
+            refused.append(_refusal(place.of_error(error) or "the step"))
 
     with (
         changed(FakeTensor, {"__torch_dispatch__": classmethod(dispatch)}),

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 def refuse(what: str, where: str = "") -> NoReturn:
     """Raise `EstimateError` with the line of code that depends on a value."""
+    found = where or place.of_caller()
+    for one in _told[-1:]:
+        one.refused = found
     raise EstimateError(
-        f"{where or place.of_caller()}: {what} depends on a value that is known only "
-        "in a real run; remove it from the step to estimate"
+        f"{found}: {what} depends on a value that is known only in a real run; remove "
+        "it from the step to estimate"
     )
 
 
@@ -41,6 +44,8 @@ class Assumptions:
     def __init__(self) -> None:
         """Start without any."""
         self.lines: dict[str, None] = {}
+        self.refused = ""
+        """The last line that was refused: PyTorch may replace that error by its own."""
         self._tested: Counter[str] = Counter()
 
     def tell(self, line: str) -> None:
@@ -169,8 +174,9 @@ class Unknown(float):
 def is_about(error: BaseException) -> bool:
     """Whether PyTorch refused an unknown number, which is no number of its own."""
     kinds = (Unknown.__name__, Count.__name__)
-    return isinstance(error, TypeError) and any(
-        word.rstrip(",") in kinds for word in f"{error}".split()
+    return isinstance(error, TypeError) and (
+        any(word.rstrip(",") in kinds for word in f"{error}".split())
+        or any(one.refused == place.of_error(error) != "" for one in _told[-1:])
     )
 
 

@@ -1,13 +1,15 @@
 """Edits of jobs whose ranks send to one another.
 
 `python tests/messages.py 1..20` executes random pipelines of ranks that pass batches
-forward and back, with each change made in the program, and prints what is predicted
-otherwise. Sends wait for their receives, as NCCL's of large tensors.
+forward and back, and ranks that send far ahead, with each change made in the program,
+and prints what is predicted otherwise. Sends wait for their receives, as NCCL's of
+large tensors, or do so only above a size.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -36,27 +38,40 @@ from tracedb.synthetic import (
 from tracedb.synthetic.program import Action, seeded
 
 MAIN, COMM = 7, 20
+SIZES = 64, 128, 256, 512
+"""Elements of messages."""
 
 
 class _Pipeline:
+    ways: tuple[int, ...] = (1, -1)
+    steps = 1
+
     def __init__(self, random: Random) -> None:
         self.random = random
         self.ranks = random.randint(2, 4)
         self.batches = random.randint(1, 4)
-        self.lasting: dict[tuple[str, int], int] = {}
+        self.lasting: dict[tuple[str, int], tuple[int, int]] = {}
+        self.limit = self.random.choice((0, 128, 512))
 
     def program(self) -> Program:
         """Return the program: all batches forward, then all back."""
         ranks = []
         for rank in range(self.ranks):
             body: list[Action] = [Gap(2_000)]
-            for way in (1, -1):
+            for way in self.ways:
                 for batch in range(self.batches):
                     body += self._stage(rank, way, batch)
-            first = step(0, *warm_up((MAIN, COMM)))
-            steps = first, step(1, *body, DeviceSync(), Gap(3_000))
-            ranks.append(Rank((Thread("main", steps),)))
+            first = step(0, *warm_up((MAIN, COMM)), *self._first_messages(rank))
+            later = (
+                step(number, *body, DeviceSync(), Gap(3_000))
+                for number in range(1, 1 + self.steps)
+            )
+            ranks.append(Rank((Thread("main", (first, *later)),)))
         return Program(tuple(ranks))
+
+    def kernel_ns(self, _rank: int) -> int:
+        """[ns] Time of a rank's kernel."""
+        return self.random.randint(10_000, 100_000)
 
     def _stage(self, rank: int, way: int, batch: int) -> list[Action]:
         """Receive a batch, if it is not the first stage, compute, and send it."""
@@ -65,26 +80,66 @@ class _Pipeline:
         if 0 <= rank - way < self.ranks:
             body += [self._message("recv_", rank - way, rank, batch)]
             body += [EventRecord(f"in {key}", COMM), StreamWait(MAIN, f"in {key}")]
-        work = Launch(MAIN, self.random.randint(10_000, 100_000))
+        work = Launch(MAIN, self.kernel_ns(rank))
         body += [Gap(2_000), Op("aten::mm", (Gap(2_000), work, Gap(2_000)))]
         if 0 <= rank + way < self.ranks:
             body += [EventRecord(f"out {key}", MAIN), StreamWait(COMM, f"out {key}")]
             body += [Gap(2_000), self._message("send", rank, rank + way, batch)]
         return body
 
+    def _first_messages(self, rank: int) -> Iterator[Action]:
+        """Show which sends wait for a late receiver, by their size."""
+        for size in SIZES if rank < 2 else ():
+            self.lasting["0>1", -size] = 5_000, size
+            late = Gap(400_000 * rank + 20_000)
+            yield from (late, self._message(("send", "recv_")[rank], 0, 1, -size))
+        yield DeviceSync()
+
     def _message(self, name: str, sender: int, receiver: int, batch: int) -> Op:
         group = f"{sender}>{receiver}"
         own_ns = self.random.randint(4_000, 60_000)
-        ns = self.lasting.setdefault((group, batch), own_ns)
-        ends = sender, receiver
-        sent = Collective(COMM, ns, name="message", group=group, ranks=ends)
+        ns, elements = self.lasting.setdefault(
+            (group, batch), (own_ns, self.random.choice(SIZES))
+        )
+        sent = Collective(
+            COMM,
+            ns,
+            name="message",
+            group=group,
+            ranks=(sender, receiver),
+            elements=elements,
+            is_eager=elements <= self.limit,
+        )
         return Op(f"c10d::{name}", (Gap(1_000), sent, Gap(1_000)))
+
+
+class _Queue(_Pipeline):
+    """The first rank sends all batches long before the second one takes them."""
+
+    ways, steps = (1,), 2
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self.ranks, self.batches, self.limit = 2, random.randint(4, 20), SIZES[-1]
+
+    def kernel_ns(self, rank: int) -> int:
+        """[ns] The second rank takes ten times as long."""
+        return super().kernel_ns(rank) * (1, 10)[rank]
 
 
 def pipeline(seed: int) -> Case:
     """A random pipeline."""
-    program = _Pipeline(seeded("messages", seed)).program()
-    return case(f"{seed}", rounded(program, CUDA), CUDA, recorded=True)
+    return _case("pipeline", _Pipeline, seed)
+
+
+def queue(seed: int) -> Case:
+    """A rank that sends far ahead of the one that receives."""
+    return _case("queue", _Queue, seed)
+
+
+def _case(name: str, kind: type[_Pipeline], seed: int) -> Case:
+    program = kind(seeded("messages", seed)).program()
+    return case(f"{name} {seed}", rounded(program, CUDA), CUDA, recorded=True)
 
 
 def work(
@@ -130,9 +185,8 @@ CHANGES = {
 """Each change, and its edits."""
 
 
-def check(seed: int, folder: Path) -> None:
-    """Compare all times of a pipeline with each change with the predicted ones."""
-    one = pipeline(seed)
+def check(one: Case, folder: Path) -> None:
+    """Compare all times with each change with the predicted ones."""
     edits = {name: of.edits for name, of in CHANGES.items()}
     predicted = predict(folder, [one], edits)
     made = {"baseline": change.nothing} | {n: of.change for n, of in CHANGES.items()}
@@ -144,10 +198,10 @@ def check(seed: int, folder: Path) -> None:
 
 def main(seeds: range) -> None:
     """Print what is predicted otherwise."""
-    for seed in seeds:
+    for one in (make(seed) for seed in seeds for make in (pipeline, queue)):
         try:
             with TemporaryDirectory() as folder:
-                check(seed, Path(folder))
+                check(one, Path(folder))
         except AssertionError as error:
             sys.stdout.write(f"{str(error).splitlines()[0]}\n")
 

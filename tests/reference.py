@@ -159,7 +159,7 @@ class Simulation:
     def gpu_work(self, lane: Lane, work: tuple[Any, ...]) -> bool:
         """Run GPU work on a stream, unless what it waits for is not over yet."""
         kernel, duration, thread, launch_ns, start_ns, launch_delay, *rest = work
-        stream_delay, trace, meeting = rest
+        stream_delay, trace, meeting, is_eager = rest
         origin_ns, run_origin_ns = self.origins[trace]
         duration += self.longer.get(kernel, 0)
         ready = start_ns - origin_ns
@@ -181,9 +181,10 @@ class Simulation:
         complete = start
         if meeting is not None:
             self.begun[kernel] = start + run_origin_ns
-            if not self.parts[meeting] <= self.begun.keys():
+            parts = {kernel} if is_eager else self.parts[meeting]
+            if not parts <= self.begun.keys():
                 return False
-            complete = max(self.begun[part] for part in self.parts[meeting])
+            complete = max(self.begun[part] for part in parts)
             complete -= run_origin_ns
         self.kernels[kernel] = (start, complete + duration)
         lane.time_ns = complete + duration
@@ -213,20 +214,20 @@ def simulate(
         f"""
         SELECT device, stream, gpu_op_id, predicted_ns, launch_thread_id,
             launch_start_ns, start_ns, launch_delay_ns, stream_delay_ns, trace_id,
-            last_gpu_op_id
+            last_gpu_op_id, is_eager
         FROM graph.stream_position
         INNER JOIN prediction.gpu_time USING (trace_id, gpu_op_id)
         INNER JOIN prediction.variant USING (variant_id)
-        LEFT JOIN (SELECT node_id AS gpu_op_id, last_node_id AS last_gpu_op_id
+        LEFT JOIN (SELECT node_id AS gpu_op_id, last_node_id AS last_gpu_op_id, is_eager
             FROM graph.collective)
             USING (gpu_op_id)
         WHERE scenario = '{scenario}' AND method = '{method}'
         ORDER BY device, stream, start_ns, end_ns, gpu_op_id
         """,
     ):
-        streams[work[-2], device, stream].append(tuple(work))
-        if work[-1] is not None:
-            parts[work[-1]].add(work[0])
+        streams[work[-3], device, stream].append(tuple(work))
+        if work[-2] is not None:
+            parts[work[-2]].add(work[0])
     awaited: Awaited = defaultdict(list)
     for thread, position, kernel, delay in rows(
         database,
@@ -473,7 +474,7 @@ def _await_devices(
             devices = {work[kernel][1]: delay for kernel, delay in of}
             found[waiting] += [
                 (kernel, devices[work[kernel][1]])
-                for kernel, (*_, launch, _, _, _, of_trace, _) in beside.items()
+                for kernel, (*_, launch, _, _, _, of_trace, _, _) in beside.items()
                 if of_trace == trace and work[kernel][1] in devices and launch < start
             ]
 
@@ -633,7 +634,7 @@ def _put(
         if work[0] == beside
     )
     new = (kernel, duration, thread, start, 0, launch_delay, stream_delay)
-    lane.insert(number + (side == "after"), (*new, *lane[number][7:8], None))
+    lane.insert(number + (side == "after"), (*new, *lane[number][7:8], None, None))
     at_ns = end if side == "after" else start
     place(thread, at_ns, (kernel, host_ns), is_after=side == "after")
     if side == "before":

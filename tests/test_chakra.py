@@ -32,7 +32,8 @@ from tracedb.errors import QueryError
 from tracedb.timed_graph import Work, nodes, timed
 
 Node = dict[str, Any]
-METADATA, LOAD, STORE, COMPUTE, COLLECTIVE = 1, 2, 3, 4, 7
+METADATA, LOAD, STORE, COMPUTE, SEND, RECEIVE, COLLECTIVE = 1, 2, 3, 4, 5, 6, 7
+MEETING = SEND, RECEIVE, COLLECTIVE
 UNITS = {"duration_ns": "start_ns", "duration_micros": "start_time_micros"}
 FIELDS = {
     1: "id",
@@ -149,7 +150,7 @@ def run(ranks: list[list[Node]], unit: str) -> dict[int, int]:
     for rank in ranks:
         count: Counter[str] = Counter()
         for node in rank:
-            if node["type"] == COLLECTIVE and node["ranks_meet"]:
+            if node["type"] in MEETING and node["ranks_meet"]:
                 count[node["pg_name"]] += 1
                 key = node["pg_name"], count[node["pg_name"]]
                 meetings[key].append(node["id"])
@@ -181,7 +182,11 @@ def periods(ranks: list[list[Node]], begin: Mapping[int, int]) -> list[dict[int,
     """Each step's time from begin to end, by rank."""
     found = []
     for rank in ranks:
-        marks = {n["name"]: begin[n["id"]] for n in rank if n["type"] == METADATA}
+        marks = {
+            n["name"]: begin[n["id"]]
+            for n in rank
+            if n["type"] == METADATA and n["name"].startswith("step")
+        }
         steps = [int(name.split()[1]) for name in marks if name.endswith("ends")]
         found.append(
             {

@@ -79,13 +79,14 @@ class Run:
     def __init__(self, database: tracedb.Database) -> None:
         """Read which ranks meet in which collectives."""
         self.meeting: dict[int, tuple[int, int]] = {}
+        self.eager: dict[int, int] = {}
         self.members: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for node, last, waiting, trace in rows(
-            database,
-            "SELECT node_id, last_node_id, waiting_ns, trace_id FROM graph.collective",
-        ):
+        for node, last, waiting, trace, is_eager in rows(database, MEETINGS):
             self.meeting[node] = (last, waiting)
-            self.members[last].append((node, trace))
+            if is_eager:
+                self.eager[node] = trace
+            else:
+                self.members[last].append((node, trace))
         traces = rows(database, "SELECT trace_id FROM graph.clock")
         self.ranks = {trace: OfRank(self, database, trace) for (trace,) in traces}
         self.of_meeting = cache(self._of_meeting)
@@ -93,11 +94,14 @@ class Run:
     def of_begin(self, kernel: int) -> int:
         """How much later a rank may arrive at a collective."""
         last, waiting = self.meeting[kernel]
-        return waiting + self.of_meeting(last)
+        later = waiting + self.of_meeting(last)
+        if kernel in self.eager:
+            later = min(later, self.ranks[self.eager[kernel]].of_kernel(kernel))
+        return int(later)
 
     def of_node(self, rank: OfRank, kernel: int) -> int:
         """How much longer a node may take; a collective takes longer on all ranks."""
-        if kernel in self.meeting:
+        if kernel in self.meeting and kernel not in self.eager:
             return int(self.of_meeting(self.meeting[kernel][0]))
         return int(rank.of_kernel(kernel))
 
@@ -105,6 +109,20 @@ class Run:
         return min(self.ranks[t].of_kernel(k) for k, t in self.members[last])
 
 
+MEETINGS = """
+    SELECT
+        node_id, last_node_id,
+        CASE WHEN is_eager
+            THEN last.start_ns + later.shift_ns - work.start_ns - own.shift_ns
+            ELSE waiting_ns
+        END,
+        collective.trace_id, is_eager
+    FROM graph.collective AS collective
+    INNER JOIN graph.clock AS own USING (trace_id)
+    INNER JOIN staging.gpu_op AS work ON node_id = work.gpu_op_id
+    INNER JOIN staging.gpu_op AS last ON last_node_id = last.gpu_op_id
+    INNER JOIN graph.clock AS later ON last.trace_id = later.trace_id
+"""
 SPARE = """
     SELECT thread_id, end_ns, spare_ns
     FROM (

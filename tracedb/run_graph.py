@@ -32,7 +32,7 @@ WHERE trace_id IN (SELECT trace_id FROM export_trace)
 # do not meet: it keeps its measured duration.
 _MEETING = """
 meeting AS (
-    SELECT node_id, last_node_id, last_arrival_ns
+    SELECT node_id, last_node_id, last_arrival_ns, is_eager
     FROM graph.collective
     INNER JOIN (SELECT node_id, end_ns FROM graph.node) USING (node_id)
     QUALIFY bool_and(last_arrival_ns <= end_ns) OVER (PARTITION BY last_node_id)
@@ -96,7 +96,7 @@ SELECT
         CASE WHEN cause <> 'stream' THEN after_stream_ns ELSE work.start_ns END,
         work.start_ns
     ) - previous_end_ns,
-    placement.start_ns, last_node_id
+    placement.start_ns, last_node_id, is_eager
 FROM graph.stream_position AS work
 INNER JOIN graph.gpu_cause AS cause USING (gpu_op_id)
 INNER JOIN graph.typical_start USING (gpu_op_id)
@@ -169,7 +169,8 @@ WHERE awaited.variant_id = $variant AND kind = 'return' AND waits
 SELECT
     work.trace_id, work.gpu_op_id, work.lane, gpu.predicted_ns, host.thread_id,
     host.position, before_ns - coalesce(launch_back_ns, 0) + launch_delay_ns,
-    work.stream_delay_ns, coalesce(edited.start_ns, placement.start_ns), last_node_id
+    work.stream_delay_ns, coalesce(edited.start_ns, placement.start_ns), last_node_id,
+    is_eager
 FROM simulation.gpu_offset AS work
 INNER JOIN prediction.gpu_time AS gpu USING (variant_id, gpu_op_id)
 LEFT JOIN simulation.gpu_placement AS placement ON work.gpu_op_id = placement.gpu_op_id
@@ -299,9 +300,10 @@ class RunGraph:
         return self._points.get(span) or self._spans[span]
 
     def _read_gpu(self) -> None:
+        """GPU work; a send that does not wait arrives at its meeting beside it."""
         last: dict[tuple[int, int], Work] = {}
         for row in self._rows(self._queries["gpu"]):
-            trace, work_id, lane, lasts, *launch, gap, start, meeting = row
+            trace, work_id, lane, lasts, *launch, gap, start, meeting, is_eager = row
             thread, position, later = launch
             after = [(self.origins[trace], start)]
             if thread is not None:
@@ -309,10 +311,16 @@ class RunGraph:
             before = last.get((trace, lane))
             if before is not None and gap is not None:
                 after.append((before, before.lasts_ns + gap))
-            about = About(("stream", lane), "gpu", work_id)
+            about = About(("stream", lane), "sent" if is_eager else "gpu", work_id)
             key = None if meeting is None else ("gpu", meeting)
-            work = Work(trace, lasts, after, key, is_kept=True, about=about)
+            own_key = None if is_eager else key
+            work = Work(trace, lasts, after, own_key, is_kept=True, about=about)
             self._gpu[work_id] = last[trace, lane] = work
+            if is_eager:
+                about = about._replace(kind="meeting")
+                self._arrivals[work_id] = Work(
+                    trace, 0, [(work, 0)], key, is_kept=True, about=about
+                )
 
     def _read_waits(self) -> None:
         """The other dependencies of waiting threads and of GPU work."""

@@ -129,7 +129,9 @@ part AS (
     INNER JOIN graph.collective AS own_collective
         ON own.gpu_op_id = own_collective.node_id
     INNER JOIN graph.collective AS part_collective
-        ON own_collective.last_node_id = part_collective.last_node_id
+        ON
+            own_collective.last_node_id = part_collective.last_node_id
+            AND (NOT own_collective.is_eager OR own.gpu_op_id = part_collective.node_id)
     INNER JOIN twin_work AS part ON part_collective.node_id = part.gpu_op_id
     INNER JOIN simulation.origin AS own_origin ON own.trace_id = own_origin.trace_id
     INNER JOIN simulation.origin AS part_origin ON part.trace_id = part_origin.trace_id

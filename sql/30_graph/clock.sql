@@ -1,5 +1,7 @@
 -- The clock of each rank compared with that of the run's first rank: collectives end at the
--- same time on all ranks, whatever their clocks show.
+-- same time on all ranks, whatever their clocks show. If two ranks only send to each other,
+-- and ends differ by various times, sends did not wait, but no receive ends before its send:
+-- of the offsets that this allows, the one nearest to the recorded clocks counts.
 -- One row per trace of a run whose collectives are matched.
 -- Key: trace_id.
 CREATE TABLE graph.clock (
@@ -11,9 +13,11 @@ CREATE TABLE graph.clock (
     reference_trace_id,
     -- Collectives used for the comparison.
     collective_count,
-    -- [ns] Median of how much later they end by this clock than on the reference.
+    -- [ns] Median of how much later they end by this clock than on the reference; for
+    -- messages, how much later they may end.
     offset_ns,
-    -- [ns] 95th percentile of the deviation of single collectives from the offset.
+    -- [ns] 95th percentile of the deviation of single collectives from the offset; for a
+    -- message, of how much earlier it would be received than sent.
     uncertainty_ns,
     -- Whether the order of collectives could be different: the offset may then be wrong by
     -- a multiple of their period.
@@ -29,6 +33,7 @@ late AS (
         match.trace_id,
         base_op.trace_id AS reference_id,
         is_ambiguous,
+        CASE WHEN own.sender IS NOT NULL THEN own.kind END AS message,
         (own.end_ns + own_trace.base_ns) - (base_op.end_ns + base.base_ns) AS late_ns
     FROM graph.collective_match AS match
     INNER JOIN staging.collective AS own ON match.node_id = own.node_id
@@ -44,7 +49,17 @@ median AS (
         trace_id,
         reference_id,
         count(*) AS collective_count,
-        quantile_disc(late_ns, 0.5) AS offset_ns,
+        quantile_disc(late_ns, 0.98) FILTER (message = 'send') AS least_ns,
+        quantile_disc(late_ns, 0.02) FILTER (message = 'recv') AS most_ns,
+        CASE
+            WHEN count_if(message IS NULL) > 0
+                THEN quantile_disc(late_ns, 0.5) FILTER (message IS NULL)
+            WHEN
+                least_ns > most_ns
+                OR quantile_disc(late_ns, 0.9) - quantile_disc(late_ns, 0.1) <= 20_000
+                THEN quantile_disc(late_ns, 0.5)
+            ELSE greatest(least(0, most_ns), least_ns)
+        END AS offset_ns,
         bool_and(is_ambiguous) AS is_ambiguous
     FROM late
     GROUP BY run_id, trace_id, reference_id
@@ -52,8 +67,14 @@ median AS (
 
 pair AS (
     SELECT
-        median.*,
-        quantile_disc(abs(late_ns - offset_ns), 0.95) AS uncertainty_ns
+        median.* EXCLUDE (least_ns, most_ns),
+        quantile_disc(
+            CASE message
+                WHEN 'send' THEN greatest(late_ns - offset_ns, 0)
+                WHEN 'recv' THEN greatest(offset_ns - late_ns, 0)
+                ELSE abs(late_ns - offset_ns)
+            END, 0.95
+        ) AS uncertainty_ns
     FROM median
     INNER JOIN (SELECT * EXCLUDE (is_ambiguous) FROM late) AS late
         USING (run_id, trace_id, reference_id)

@@ -1,6 +1,8 @@
 -- The time of a collective on each rank, or of a send and its receive: waiting for the last
 -- rank to arrive, and moving data. Ranks that are not in the run may be last: time beyond the
--- shortest collective of the same kind and size counts as waiting for them.
+-- shortest collective of the same kind and size counts as waiting for them. Small messages
+-- are sent without waiting for the receiver: up to the largest size of which more sends are
+-- seen to end before their receives start than to wait for them.
 -- One row per collective of a rank that is matched with those of other ranks.
 -- Key: node_id.
 CREATE TABLE graph.collective (
@@ -18,13 +20,16 @@ CREATE TABLE graph.collective (
     kind,
     -- Input elements, if known.
     element_count,
+    -- Whether it is a send that does not wait for its receiver.
+    is_eager,
     -- Ranks of the group.
     group_size,
     -- Number of these in the run.
     present_count,
     -- The part of the rank that arrived last, among the ranks in the run.
     last_node_id,
-    -- [ns] Start of that part, by the clock of this trace.
+    -- [ns] Start of that part, by the clock of this trace; of its own, for a send that does
+    -- not wait.
     last_arrival_ns,
     -- [ns] Time waiting for that rank.
     waiting_ns,
@@ -39,10 +44,12 @@ member AS (
         match.*,
         collective.kind,
         element_count,
+        element_type,
         group_size,
         start_ns,
         end_ns,
         shift_ns,
+        uncertainty_ns,
         rank,
         start_ns + shift_ns AS arrival_ns,
         end_ns + shift_ns AS over_ns,
@@ -84,18 +91,52 @@ compared AS (
     FROM meeting
 ),
 
+-- A send that waits ends together with its receive, whichever began first.
+sent AS (
+    SELECT
+        member.run_id,
+        member.element_type,
+        member.element_count,
+        last_arrival_ns - over_ns > uncertainty_ns + 10_000 AS is_over,
+        last_arrival_ns - arrival_ns > uncertainty_ns + 10_000
+        AND together_ns + last_arrival_ns - over_ns < (last_arrival_ns - arrival_ns) / 2
+        AS is_waiting
+    FROM member
+    INNER JOIN meeting USING (run_id, process_group, number, meeting_kind)
+    WHERE member.kind = 'send'
+),
+
+eager AS (
+    SELECT run_id, element_type, max(element_count) AS most_elements
+    FROM (
+        SELECT run_id, element_type, element_count
+        FROM sent
+        GROUP BY ALL
+        HAVING count_if(is_over) > count_if(is_waiting)
+    )
+    GROUP BY run_id, element_type
+),
+
 split AS (
     SELECT
         member.*,
         present_count,
         last_node_id,
-        least(greatest(last_arrival_ns - shift_ns, start_ns), end_ns) AS arrived_ns,
+        coalesce(member.kind = 'send' AND element_count <= most_elements, false) AS is_eager,
+        CASE
+            WHEN is_eager THEN start_ns
+            ELSE least(greatest(last_arrival_ns - shift_ns, start_ns), end_ns)
+        END AS arrived_ns,
         CASE
             WHEN present_count < group_size THEN greatest(together_ns - shortest_ns, 0)
             ELSE 0
         END AS absent_ns
     FROM member
     INNER JOIN compared USING (run_id, process_group, number, meeting_kind)
+    LEFT JOIN eager
+        ON
+            member.run_id = eager.run_id
+            AND member.element_type IS NOT DISTINCT FROM eager.element_type
 )
 
 SELECT
@@ -106,6 +147,7 @@ SELECT
     number,
     kind,
     element_count,
+    is_eager,
     group_size,
     present_count,
     last_node_id,

@@ -4,7 +4,8 @@
 -- orders are shifted against each other until kinds and sizes agree, steps are the same,
 -- and ends differ by a constant time, that of the clocks; among several such shifts, the
 -- one with the smallest difference is used. If ends differ by more than collectives last,
--- nothing is matched.
+-- nothing is matched, except messages of the same steps: sends may end long before their
+-- receives. Of these shifts, the one with the most messages that agree is used.
 -- One row per collective of a rank that is matched with the group's reference, or belongs
 -- to it.
 -- Key: node_id.
@@ -32,6 +33,7 @@ member AS (
     SELECT
         collective.* EXCLUDE (start_ns, end_ns, kind),
         CASE WHEN sender IS NULL THEN kind END AS kind,
+        sender IS NOT NULL AS is_message,
         collective.end_ns + base_ns AS end_ns,
         collective.end_ns - collective.start_ns AS duration_ns,
         CASE WHEN collective.start_ns < step.end_ns THEN step END AS step,
@@ -62,6 +64,7 @@ pair AS (
         ) AS agrees,
         coalesce(other.step = base.step, false) AS is_in_step,
         other.is_numbered,
+        other.is_message,
         other.end_ns - base.end_ns AS late_ns,
         least(other.duration_ns, base.duration_ns) AS together_ns
     FROM member AS other
@@ -83,7 +86,8 @@ candidate AS (
         shift,
         bool_and(is_numbered) AS is_numbered,
         count(*) FILTER (agrees) AS agreeing,
-        avg(is_in_step::INTEGER) >= 0.9 AS is_in_step,
+        count(*) FILTER (is_message AND agrees AND pair.is_in_step) AS received,
+        avg(pair.is_in_step::INTEGER) >= 0.9 AS is_in_step,
         abs(quantile_cont(late_ns, 0.5)) AS late_ns,
         greatest(quantile_cont(late_ns, 0.9) - quantile_cont(late_ns, 0.1), 20_000)
         AS spread_ns,
@@ -96,7 +100,10 @@ candidate AS (
 fitting AS (
     SELECT *, max(agreeing) OVER (PARTITION BY trace_id, process_group) AS most
     FROM candidate
-    WHERE is_numbered OR spread_ns <= greatest(100_000, together_ns)
+    WHERE
+        is_numbered
+        OR spread_ns <= greatest(100_000, together_ns)
+        OR is_in_step AND received > 0
 ),
 
 shift AS (
@@ -106,6 +113,7 @@ shift AS (
         shift,
         coalesce(
             lead(is_in_step) OVER in_order = is_in_step
+            AND lead(received) OVER in_order = received
             AND lead(spread_ns) OVER in_order <= 2 * spread_ns,
             false
         ) AS is_ambiguous
@@ -113,7 +121,8 @@ shift AS (
     WHERE 2 * agreeing >= most
     WINDOW in_order AS (
         PARTITION BY trace_id, process_group
-        ORDER BY is_in_step DESC, spread_ns, late_ns, agreeing DESC, shift
+        ORDER BY
+            is_in_step DESC, received DESC, spread_ns, late_ns, agreeing DESC, shift
     )
     QUALIFY row_number() OVER in_order = 1
 )

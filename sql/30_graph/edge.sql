@@ -94,7 +94,7 @@ FROM graph.data_edge
 UNION ALL
 SELECT run_id, trace_id, last_node_id, node_id, 'collective', false
 FROM graph.collective
-WHERE node_id <> last_node_id
+WHERE node_id <> last_node_id AND NOT is_eager
 UNION ALL
 SELECT run_id, trace_id, source_operation_id, operation_id, 'schedule', false
 FROM graph.operation_edge

@@ -41,8 +41,11 @@ complete AS (
     SELECT
         begun.variant_id,
         begun.gpu_op_id,
-        max(start_ns + run_origin_ns) OVER (PARTITION BY begun.variant_id, last_node_id)
-        - run_origin_ns AS complete_ns
+        CASE
+            WHEN is_eager THEN start_ns
+            ELSE max(start_ns + run_origin_ns)
+                OVER (PARTITION BY begun.variant_id, last_node_id) - run_origin_ns
+        END AS complete_ns
     FROM begun
     INNER JOIN graph.collective AS collective ON begun.gpu_op_id = collective.node_id
     INNER JOIN simulation.origin AS origin ON begun.trace_id = origin.trace_id

@@ -22,7 +22,8 @@ CREATE VIEW simulation.work_end (
     weight_ns
 ) AS
 WITH
--- A collective takes its time from the start of each of its parts.
+-- A collective takes its time from the start of each of its parts; a send that does not
+-- wait, from its own.
 part AS (
     SELECT
         own.variant_id,
@@ -40,7 +41,9 @@ part AS (
     FROM simulation.gpu_offset AS own
     INNER JOIN graph.collective AS own_collective ON own.gpu_op_id = own_collective.node_id
     INNER JOIN graph.collective AS part_collective
-        ON own_collective.last_node_id = part_collective.last_node_id
+        ON
+            own_collective.last_node_id = part_collective.last_node_id
+            AND (NOT own_collective.is_eager OR own.gpu_op_id = part_collective.node_id)
     INNER JOIN simulation.gpu_offset AS part
         ON part_collective.node_id = part.gpu_op_id AND own.variant_id = part.variant_id
     INNER JOIN simulation.origin AS own_origin ON own.trace_id = own_origin.trace_id

@@ -26,7 +26,7 @@ begun AS (
     SELECT
         stretch.*,
         CASE WHEN node_id IS NULL THEN last_gpu_op_id ELSE -last_gpu_op_id END AS begin_id,
-        CASE WHEN node_id = gpu_op_id THEN last_node_id END AS collective_id
+        CASE WHEN node_id = gpu_op_id AND NOT is_eager THEN last_node_id END AS collective_id
     FROM critical_path.stream_stretch AS stretch
     SEMI JOIN in_run ON stretch.trace_id = in_run.trace_id
     LEFT JOIN graph.collective AS met ON last_gpu_op_id = node_id
@@ -91,7 +91,7 @@ SEMI JOIN in_run ON host.trace_id = in_run.trace_id
 ASOF LEFT JOIN going_on ON host.thread_id = going_on.thread_id AND host.start_ns <= going_on.at_ns
 LEFT JOIN least_inside ON host.node_id = least_inside.node_id
 UNION ALL
--- A collective that takes longer does so on all ranks.
+-- A collective that takes longer does so on all ranks, apart from sends that do not wait.
 SELECT
     work.gpu_op_id, work.run_id, work.trace_id, stretch.slack_ns + place.slack_ns
 FROM graph.stream_position AS work

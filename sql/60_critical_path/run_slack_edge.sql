@@ -1,7 +1,7 @@
 -- How a delay propagates in a run with several ranks: like `critical_path.slack_edge`,
 -- except that a collective on GPUs starts at a place of its own. A rank may arrive at it
--- later until the last one does; from there on all ranks are delayed. A step ends with its
--- last rank.
+-- later until the last one does; from there on all ranks are delayed, apart from sends that
+-- do not wait. A step ends with its last rank.
 -- One row per place and place that depends on it; one `origin` for each.
 -- Key: trace_id, lane, stretch, target_trace_id, target_lane, target_stretch, kind.
 CREATE VIEW critical_path.run_slack_edge (
@@ -28,10 +28,21 @@ CREATE VIEW critical_path.run_slack_edge (
 ) AS
 WITH
 met_collective AS MATERIALIZED (
-    SELECT collective.trace_id, lane, node_id, last_node_id, waiting_ns
+    SELECT
+        collective.trace_id,
+        lane,
+        node_id,
+        last_node_id,
+        is_eager,
+        CASE
+            WHEN is_eager
+                THEN max(last_arrival_ns + shift_ns) OVER (PARTITION BY last_node_id)
+                - last_arrival_ns - shift_ns
+            ELSE waiting_ns
+        END AS waiting_ns
     FROM graph.collective AS collective
     INNER JOIN critical_path.stream_stretch ON node_id = gpu_op_id
-    SEMI JOIN critical_path.run_trace AS trace ON collective.trace_id = trace.trace_id
+    INNER JOIN critical_path.run_trace AS trace ON collective.trace_id = trace.trace_id
 ),
 
 edge AS (
@@ -53,7 +64,11 @@ edge AS (
     SELECT trace_id, lane, -node_id, 0, 0, last_node_id, 'arrival', waiting_ns
     FROM met_collective
     UNION ALL
-    SELECT 0, 0, last_node_id, trace_id, lane, node_id, 'collective', 0
+    SELECT
+        CASE WHEN is_eager THEN trace_id ELSE 0 END,
+        CASE WHEN is_eager THEN lane ELSE 0 END,
+        CASE WHEN is_eager THEN -node_id ELSE last_node_id END,
+        trace_id, lane, node_id, 'collective', 0
     FROM met_collective
     UNION ALL
     SELECT run_end.trace_id, thread_id, resume_id, 0, 0, 0, 'end', run_end.slack_ns

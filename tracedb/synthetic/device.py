@@ -88,6 +88,8 @@ class Rendezvous:
                 f"collective {turn} of group {action.group!r} is not {action.name!r} "
                 "on all ranks; launch collectives in one order"
             )
+        if _is_sent(work):
+            self._end_after(work, [work], action.kernel_ns)
         if len(works) == (len(action.ranks) or self.world_size):
             self._meet(self.open.pop((action.group, turn)))
 
@@ -95,18 +97,27 @@ class Rendezvous:
         moving_ns = max(work.kernel.action.kernel_ns for work in works)
         for work in works:
             own_ns = cast("Collective", work.kernel.action).own_ns
-            lasting_ns = moving_ns if own_ns is None else own_ns
-            causes = [
-                Cause("collective", of.start, lasting_ns, of.kernel.id, of.rank)
-                for of in works
-            ]
-            self.agenda.meet(causes, 0, partial(self._end, work, causes))
+            if not _is_sent(work):
+                self._end_after(work, works, moving_ns if own_ns is None else own_ns)
+
+    def _end_after(self, work: Work, works: list[Work], lasting_ns: int) -> None:
+        causes = [
+            Cause("collective", of.start, lasting_ns, of.kernel.id, of.rank)
+            for of in works
+        ]
+        self.agenda.meet(causes, 0, partial(self._end, work, causes))
 
     def _end(self, work: Work, causes: list[Cause], ns: int) -> None:
         work.kernel.end_ns = ns
         others = [cause for cause in causes if cause.source != work.kernel.id]
         work.truth.edges.extend(edges(others, work.kernel.id, ns))
         self.agenda.fix(work.end, ns)
+
+
+def _is_sent(work: Work) -> bool:
+    """Whether it is a send that does not wait for its receiver."""
+    action = cast("Collective", work.kernel.action)
+    return action.is_eager and work.rank == action.ranks[0]
 
 
 @dataclass(slots=True, eq=False)

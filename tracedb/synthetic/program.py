@@ -141,6 +141,9 @@ class Collective:
     own_ns: int | None = None
     """[ns] From the start of the last rank's kernel to the end of this one, if it does
     not end together with the others."""
+    is_eager: bool = False
+    """Whether its sender does not wait for the receiver: its kernel ends `kernel_ns`
+    after its own start."""
 
     @property
     def kernel(self) -> str:

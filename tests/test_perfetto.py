@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from perfetto_ui import Load, needs_perfetto, trace_processor
+from perfetto_ui import Load, Processor, needs_perfetto, trace_processor
 from support import CORPUS, SAMPLES, DatabaseOf, Ingested, needs_corpus, rows
 from test_report import hostile_trace
 
@@ -52,6 +53,29 @@ SELECT source.ts, target.ts FROM flow
 INNER JOIN slice AS source ON slice_out = source.id
 INNER JOIN slice AS target ON slice_in = target.id
 """
+
+MEANT = """
+SELECT
+    extract_arg(flow.arg_set_id, 'cat') AS cat,
+    source.name,
+    target.name,
+    {prefix}(source, 'correlation') = {prefix}(target, 'correlation'),
+    {prefix}(source, 'critical') + {prefix}(target, 'critical')
+FROM flow
+INNER JOIN slice AS source ON slice_out = source.id
+INNER JOIN slice AS target ON slice_in = target.id
+"""
+
+
+def meant(processor: Processor, ending: str) -> list[tuple[Any, ...]]:
+    """For each flow: category, names, if correlations are equal, ends on the path."""
+    prefix = "args" if ending == ".json" else "debug"
+    query = re.sub(
+        r"\{prefix\}\((\w+), '(\w+)'\)",
+        rf"extract_arg(\1.arg_set_id, '{prefix}.\2')",
+        MEANT,
+    )
+    return processor.rows(query)
 
 
 @pytest.fixture(scope="module")
@@ -240,10 +264,77 @@ def test_both_formats_show_the_same(
         database.export(tmp_path / f"run{ending}")
         processor = load(tmp_path / f"run{ending}")
         assert processor.errors() == []
+        flows = meant(processor, ending)
+        assert len(flows) >= arrows(tmp_path / "run.json").total()
+        assert all(same in (1, None) for cat, _, _, same, _ in flows if cat == "ac2g")
         slices = processor.rows("SELECT name, ts, dur FROM slice")
         first = min(at for _, at, _ in slices)
         found.append(Counter((name, at - first, dur) for name, at, dur in slices))
+        found[-1] += Counter(cat for cat, *_ in flows)
     assert found[0] == found[1]
+
+
+HOST = {"ph": "X", "pid": 1, "tid": 1}
+WORK = {"ph": "X", "pid": 0, "tid": 7}
+CALL: dict[str, Any] = {**HOST, "cat": "cuda_runtime"}
+CROSSING: list[dict[str, Any]] = [
+    # A child begins with its op, so a flow at the begin is for the child.
+    {**HOST, "cat": "cpu_op", "name": "outer", "ts": 0, "dur": 200},
+    {**HOST, "cat": "cpu_op", "name": "inner", "ts": 0, "dur": 40},
+    {
+        **CALL,
+        "name": "cudaLaunchKernel",
+        "ts": 50,
+        "dur": 5,
+        "args": {"correlation": 1},
+    },
+    {**CALL, "name": "cudaMemcpyAsync", "ts": 56, "dur": 3, "args": {"correlation": 2}},
+    # The range around a kernel has its times, and comes later.
+    {**WORK, "cat": "kernel", "name": "k", "ts": 60, "dur": 20}
+    | {"args": {"correlation": 1, "device": 0, "stream": 7}},
+    {**WORK, "cat": "gpu_user_annotation", "name": "range", "ts": 60, "dur": 20},
+    # A copy overlaps both.
+    {**WORK, "cat": "gpu_memcpy", "name": "copy", "ts": 70, "dur": 30}
+    | {"args": {"correlation": 2, "device": 0, "stream": 7}},
+    # Ends of flows say nothing of what they are attached to.
+    {"ph": "s", "pid": 1, "tid": 1, "id": 1, "ts": 50},
+    {"ph": "f", "pid": 0, "tid": 7, "id": 1, "ts": 60},
+    {"ph": "s", "pid": 1, "tid": 1, "id": 2, "ts": 56},
+    {"ph": "f", "pid": 0, "tid": 7, "id": 2, "ts": 70},
+    # A flow ends when it starts, and its end comes first.
+    {"ph": "f", "pid": 0, "tid": 8, "id": 3, "ts": 150},
+    {**CALL, "name": "cudaStreamSynchronize", "ts": 150, "dur": 9}
+    | {"args": {"correlation": 3}},
+    {"ph": "s", "pid": 1, "tid": 1, "id": 3, "ts": 150},
+    {**WORK, "tid": 8, "cat": "cuda_sync", "name": "Stream Sync", "ts": 150, "dur": 8}
+    | {"args": {"correlation": 3, "device": 0, "stream": 8}},
+]
+
+
+@pytest.mark.parametrize("ending", [".json", ".pftrace"])
+def test_arrows_meet_their_slices(ending: str, tmp_path: Path, load: Load) -> None:
+    """Not the range around it, or an overlapping slice.
+
+    In Chrome JSON, what begins last has the arrow, so a child that begins with its op.
+    """
+    of_flows = {"cat": "ac2g", "name": "ac2g"}
+    events = [one if one["ph"] == "X" else {**of_flows, **one} for one in CROSSING]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with tracedb.open() as database:
+        database.ingest([tmp_path / "trace.json"])
+        database.export(tmp_path / f"out{ending}")
+    processor = load(tmp_path / f"out{ending}")
+    assert processor.errors() == []
+    flows = meant(processor, ending)
+    assert {(a, b) for cat, a, b, *_ in flows if cat == "ac2g"} == {
+        ("cudaLaunchKernel", "k"),
+        ("cudaMemcpyAsync", "copy"),
+        ("cudaStreamSynchronize", "Stream Sync"),
+    }
+    path = [(a, b, ends) for cat, a, b, _, ends in flows if cat == "critical_path"]
+    first = ("inner", None) if ending == ".json" else ("outer", 2)
+    calls = ("cudaLaunchKernel", "cudaMemcpyAsync", "cudaStreamSynchronize")
+    assert sorted(path) == [(first[0], call, first[1]) for call in calls]
 
 
 def test_names_and_arguments_may_be_anything(tmp_path: Path, load: Load) -> None:

@@ -17,8 +17,7 @@ import msgspec
 
 from tracedb import pftrace
 from tracedb.errors import QueryError, ReportError
-from tracedb.extra_lanes import FIELD, ExtraLanes
-from tracedb.ingest.kineto import FINE
+from tracedb.layout import FIELD, Layout
 from tracedb.outputs import EXPORT, check_place, written_bytes
 from tracedb.part import NO_STEPS, no_such_number
 
@@ -42,6 +41,8 @@ _MARK = b'{"exportedBy":"tracedb",\n'
 _BASE = "baseTimeNanoseconds"
 _BATCH = 20_000
 _FOREVER = 2**62
+_EXACT_NS = 2**40 * 1000
+"""[ns] Below this, viewers get exact nanoseconds from a double of microseconds."""
 _NUMBERS = range(2**32)
 """The ids of processes and threads for which Perfetto has a place."""
 _OWN_PROCESS = 900_000_000
@@ -100,11 +101,12 @@ SELECT
     ts_ns + CASE ph WHEN 'M' THEN 0 ELSE shift_ns END,
     dur_ns, id,
     args::VARCHAR, other::VARCHAR, slack_ns,
-    event_id IN (SELECT node_id FROM export_path) AS is_critical,
-    event_id, ts_ns AS recorded_ns
+    event.event_id IN (SELECT node_id FROM export_path) AS is_critical,
+    event.event_id, ts_ns AS recorded_ns
 FROM raw.event AS event
 INNER JOIN export_trace AS trace USING (trace_id)
-LEFT JOIN critical_path.slack AS slack ON event_id = node_id
+LEFT JOIN critical_path.slack AS slack ON event.event_id = node_id
+LEFT JOIN export_order AS moved ON event.event_id = moved.event_id
 WHERE
     -- Events without a phase or a time cannot be shown.
     ph = 'M'
@@ -113,7 +115,7 @@ WHERE
         AND ts_ns + shift_ns < $end
         AND ts_ns + shift_ns + coalesce(dur_ns, 0) >= $start
     )
-ORDER BY event_id
+ORDER BY coalesce(place, event.event_id), event.event_id
 """
 _PATH_SLICES = """
 SELECT
@@ -126,8 +128,7 @@ WHERE path.start_ns < $end AND path.start_ns + time_ns > $start
 ORDER BY path.scope, path.path_id, path.start_ns
 """
 # From each interval with a node to the next one with another node, unless that began
-# before: there the path returns from a call to its op. Perfetto attaches a flow to what
-# began last on its thread, so a flow is at the start of its event.
+# before: there the path returns from a call to its op.
 _FLOWS = """
 WITH
 placed AS (
@@ -136,7 +137,9 @@ placed AS (
         event.trace_id AS node_trace_id,
         pid,
         tid,
-        event.start_ns + shift_ns AS at_ns
+        shift_ns,
+        event.start_ns + shift_ns AS at_ns,
+        event.end_ns + shift_ns AS until_ns
     FROM export_path AS path
     INNER JOIN staging.slice AS event ON path.node_id = event.event_id
     INNER JOIN export_trace AS trace ON event.trace_id = trace.trace_id
@@ -152,20 +155,25 @@ followed AS (
         lead(pid) OVER along AS next_pid,
         lead(tid) OVER along AS next_tid,
         lead(at_ns) OVER along AS next_ns,
+        lead(until_ns) OVER along AS next_until_ns,
+        lead(shift_ns) OVER along AS next_shift_ns,
         lead(kind) OVER along AS next_kind
     FROM placed
     WINDOW along AS (PARTITION BY scope, path_id ORDER BY start_ns)
 )
 
 SELECT
-    node_trace_id, pid, tid, at_ns, next_trace_id, next_pid, next_tid, next_ns,
+    node_id, node_trace_id, pid, tid, shift_ns, at_ns,
+    next_node_id, next_trace_id, next_pid, next_tid, next_shift_ns, next_ns,
     next_kind, time_ns
 FROM followed
 WHERE
     node_id <> next_node_id
     AND at_ns <= next_ns
-    AND at_ns < $end
-    AND next_ns >= $start
+    -- Both slices are written.
+    AND next_ns < $end
+    AND until_ns >= $start
+    AND next_until_ns >= $start
 ORDER BY scope, path_id, start_ns
 """
 _VARIANTS = """
@@ -258,7 +266,7 @@ class _Numbers:
             yield _about(process, "process_name", name=shown)
             yield _about(process, "process_sort_index", sort_index=process)
 
-    def extra_threads(self, lanes: ExtraLanes) -> Iterator[dict[str, Any]]:
+    def extra_threads(self, lanes: Layout) -> Iterator[dict[str, Any]]:
         """Metadata events that name the threads of slices that do not nest."""
         for (trace, pid, tid), thread in lanes.threads():
             name = self._threads.get((trace, _thread(pid, tid)), f"thread {tid}")
@@ -339,11 +347,11 @@ def _write_run(
         span = _span(connection, run, step)
         connection.execute(_PATH)
         with written_bytes(path, ReportError) as file:
-            lanes = ExtraLanes(connection) if form.is_chrome else None
-            events = _all_events(connection, traces, span, lanes)
+            layout = Layout(connection, is_chrome=form.is_chrome)
+            events = _all_events(connection, traces, span, layout)
             return form.write(file, _header(traces, first), events)
     finally:
-        for table in ("export_path", "export_trace"):
+        for table in ("export_path", "export_order", "export_trace"):
             connection.execute(f"DROP TABLE IF EXISTS temp.{table}")
 
 
@@ -368,7 +376,7 @@ def _first(connection: duckdb.DuckDBPyConnection, form: _Form) -> int:
     ((first, last),) = connection.execute(_EXTENT).fetchall()
     if first is None:
         return 0
-    is_fine = not form.is_chrome or last < FINE * 1000
+    is_fine = not form.is_chrome or last < _EXACT_NS
     return 0 if first >= 0 and is_fine else int(first)
 
 
@@ -470,14 +478,13 @@ def _all_events(
     connection: duckdb.DuckDBPyConnection,
     traces: list[_Trace],
     span: dict[str, int],
-    lanes: ExtraLanes | None,
+    layout: Layout,
 ) -> Iterator[dict[str, Any]]:
     numbers = _Numbers(traces)
-    yield from _recorded(connection, numbers, span, lanes)
-    if lanes is not None:
-        yield from numbers.extra_threads(lanes)
+    yield from _recorded(connection, numbers, span, layout)
+    yield from numbers.extra_threads(layout)
     yield from _path(connection, span)
-    yield from _flows(connection, numbers, span)
+    yield from _flows(connection, numbers, span, layout)
     yield from numbers.names()
     variants = connection.execute(_VARIANTS).fetchall()
     for place, (variant, method, scenario) in enumerate(variants, 1):
@@ -500,7 +507,7 @@ def _recorded(
     connection: duckdb.DuckDBPyConnection,
     numbers: _Numbers,
     span: dict[str, int],
-    lanes: ExtraLanes | None,
+    layout: Layout,
 ) -> Iterator[dict[str, Any]]:
     """The recorded events, with marks on the critical path and with slack."""
     for row in _batches(connection, _EVENTS, span):
@@ -519,12 +526,16 @@ def _recorded(
         }
         if not numbers.keeps(event, trace):
             continue
-        moved = lanes and lanes.of(number, ph, (trace, pid, tid), at)
-        if lanes and ph == "X" and dur is None:
+        lane = (trace, pid, tid)
+        moved = layout.of(number, ph, lane, at)
+        if layout.is_chrome and ph == "X" and dur is None:
             # As in `.pftrace`; a slice without a duration counts as a broken event.
             event["ph"] = "i"
         if moved:
             event |= {"tid": moved, FIELD: event["tid"]}
+        if ph == "f" and layout.begins(lane, at):
+            # Without it, viewers attach the end of a flow to the next slice.
+            event["bp"] = "e"
         yield {key: value for key, value in event.items() if value is not None} | (
             _without_times(other) if other else {}
         )
@@ -594,32 +605,50 @@ class _Lanes:
 
 
 def _flows(
-    connection: duckdb.DuckDBPyConnection, numbers: _Numbers, span: dict[str, int]
+    connection: duckdb.DuckDBPyConnection,
+    numbers: _Numbers,
+    span: dict[str, int],
+    layout: Layout,
 ) -> Iterator[dict[str, Any]]:
     """Pairs of flow events from one event of the path to the next."""
     for number, row in enumerate(_batches(connection, _FLOWS, span), 1):
-        trace, pid, tid, at, next_trace, next_pid, next_tid, until, kind, lasts = row
+        source, target, (kind, lasts) = _End(*row[:6]), _End(*row[6:12]), row[12:]
+        at, until = source.own_ns(layout), target.own_ns(layout)
+        # A flow that ends before it starts is dropped.
+        at = at if at <= until else source.start_ns
         shared = {
             "cat": "critical_path",
             "name": "critical_path",
             "id": number,
             "args": {"weight": lasts / 1000, "critical": True, "type": kind},
         }
-        yield {
-            "ph": "s",
-            "pid": numbers.process(trace, pid),
-            "tid": _thread(pid, tid),
-            "ts": _us(at),
-            **shared,
-        }
-        yield {
-            "ph": "f",
-            "bp": "e",
-            "pid": numbers.process(next_trace, next_pid),
-            "tid": _thread(next_pid, next_tid),
-            "ts": _us(until),
-            **shared,
-        }
+        yield {"ph": "s", **source.place(numbers, layout), "ts": _us(at), **shared}
+        ending = {"ph": "f", "bp": "e", **target.place(numbers, layout)}
+        yield {**ending, "ts": _us(until), **shared}
+
+
+class _End(NamedTuple):
+    """The slice at one end of a flow of the path; times are those of the file."""
+
+    node: int
+    trace: int
+    pid: str | None
+    tid: str | None
+    shift_ns: int
+    start_ns: int
+
+    def own_ns(self, layout: Layout) -> int:
+        """[ns] When no slice within it is open; its start if there is no such time."""
+        found = layout.own_ns(self.node)
+        return self.start_ns if found is None else found + self.shift_ns
+
+    def place(self, numbers: _Numbers, layout: Layout) -> dict[str, Any]:
+        """The process and thread on which it is."""
+        moved = layout.of(self.node, "X", (self.trace, self.pid, self.tid), None)
+        thread = moved or _thread(self.pid, self.tid)
+        # In Perfetto's format, the writer makes the extra tracks.
+        of = {} if layout.is_chrome else {pftrace.OF: _us(self.start_ns)}
+        return {"pid": numbers.process(self.trace, self.pid), "tid": thread, **of}
 
 
 def _predicted(

@@ -18,12 +18,25 @@ from tracedb.protobuf import double, message, number, text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["HEAD", "MARK", "ORDER", "OWN", "VALUE", "Part", "nanoseconds", "write"]
+__all__ = [
+    "ANNOTATIONS",
+    "HEAD",
+    "MARK",
+    "OF",
+    "ORDER",
+    "OWN",
+    "VALUE",
+    "Part",
+    "nanoseconds",
+    "write",
+]
 
 OWN = "tracedb"
 """Prefix of tracedb's own annotations and descriptions."""
 ORDER = f"{OWN}.event"
 """The annotation with the ordinal of an event."""
+OF = f"{OWN}.of"
+"""The field of a flow with the begin of its slice, if that is not the flow's time."""
 VALUE = f"{OWN}.json"
 """The only key of an annotation whose value, as JSON, has no type in this format."""
 MARK = "tracedb export "
@@ -50,6 +63,8 @@ _ROOT = 1
 _FIRST_PROCESS = 800_000_000
 _FIRST_THREAD = 900_000_000
 _LARGEST = 2**31
+ANNOTATIONS = ("user_annotation", "gpu_user_annotation")
+"""Categories of slices that may have the times of the work within them."""
 _FLOWS = {"s": ord("s"), "t": ord("t"), "f": ord("f")}
 _FORMAL = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args")
 _INTEGERS = range(-(2**63), 2**63)
@@ -63,12 +78,33 @@ class _Item(NamedTuple):
     end: int | None
     order: int
     content: bytes
-    is_flow: bool
+    is_annotation: bool
+    of: int | None
+    """The begin of the slice to which a flow is attached."""
+    ended: str | None
+    """The identifier of a flow that ends."""
 
     @property
-    def place(self) -> tuple[int, int, int]:
-        """The sort key: by begin, longer slices first, instants last."""
-        return self.ts, -(self.end if self.end is not None else self.ts - 1), self.order
+    def place(self) -> tuple[int, int, bool, int]:
+        """The sort key: by begin, longer slices first, instants last.
+
+        Work is within the annotation that has its times. Flows are in order with slices
+        that take no time, to which they may belong.
+        """
+        until = self.ts if self.of is not None else self.end
+        until = self.ts - 1 if until is None else until
+        return self.ts, -until, not self.is_annotation, self.order
+
+
+class _Open(NamedTuple):
+    """A slice that is open."""
+
+    begin: int
+    end: int
+
+
+_Track = tuple[int, list[_Open]]
+"""A track, with its open slices."""
 
 
 def _packet(*parts: bytes) -> bytes:
@@ -101,6 +137,8 @@ class _Writer:
         self._base = base
         self._names: dict[tuple[int, str], int] = {}
         self._links: dict[str, int] = {}
+        self._begun: set[tuple[str, int]] = set()
+        self._late: list[bytes] = []
         self._lanes: dict[tuple[Any, Any], list[_Item]] = defaultdict(list)
         self._about: list[list[Any]] = []
         self._last_uuid = _ROOT
@@ -120,6 +158,7 @@ class _Writer:
         processes = _Processes(self._about)
         for lane, items in self._lanes.items():
             self._write_lane(lane, items, processes)
+        self._file.writelines(self._late)
         return count
 
     def _take(self, order: int, event: dict[str, Any]) -> None:
@@ -127,19 +166,27 @@ class _Writer:
             None if event.get(one) is None else nanoseconds(event[one])
             for one in ("ts", "dur")
         )
-        event = {key: _plain(value) for key, value in event.items()}
+        of = event.get(OF)
+        event = {key: _plain(value) for key, value in event.items() if key != OF}
         if event.get("ph") == "M":
             lane = [event.get("pid"), event.get("tid")]
             self._about.append([order, event.get("name"), *lane, event.get("args")])
             return
         start = (ts or 0) + self._base
+        begin = start if of is None else nanoseconds(of) + self._base
         lasts = ts is not None and duration is not None and duration >= 0
         lasts = lasts and event.get("ph") == "X"
         end = start + (duration or 0) if lasts else None
         shifted = {**event, "ts": ts, "dur": duration}
-        is_flow = event.get("ph") in _FLOWS
         content = self._content(order, shifted, lasts=lasts)
-        item = _Item(start, end, order, content, is_flow)
+        is_flow, link = event.get("ph") in _FLOWS, str(event.get("id"))
+        if event.get("ph") == "s":
+            self._begun.add((link, start))
+        item = _Item(
+            *(start, end, order, content, event.get("cat") in ANNOTATIONS),
+            begin if is_flow else None,
+            link if event.get("ph") == "f" else None,
+        )
         self._lanes[event.get("pid"), event.get("tid")].append(item)
 
     def _content(self, order: int, event: dict[str, Any], *, lasts: bool) -> bytes:
@@ -188,53 +235,64 @@ class _Writer:
     def _write_lane(
         self, lane: tuple[Any, Any], items: list[_Item], processes: _Processes
     ) -> None:
-        """Write a thread's nested slices, and overlapping ones on extra tracks."""
+        """Write a thread's nested slices, and overlapping ones on extra threads."""
         process, packet = processes.of(lane[0], self._uuid)
         self._file.write(packet)
-        thread = self._uuid()
         name = processes.thread(*lane)
-        about = text(14, OWN + msgspec.json.encode(_texts(lane)).decode())
-        # Perfetto reads flows on tracks of threads alone, and their ids are numbers.
-        is_number = isinstance(lane[1], int) and 0 < lane[1] < 2**63
-        tid = lane[1] if is_number else _FIRST_THREAD + thread
-        ids = message(4, (number(1, process.pid), number(2, tid), text(5, name)))
-        self._file.write(_track(thread, process.uuid, name, about, ids))
-        tracks: list[tuple[int, list[int]]] = [(thread, [])]
+        tracks = [self._new_track(process, lane, name, lane[1])]
         for item in sorted(items, key=lambda one: one.place):
             # A flow at the end of a slice is within it.
-            until = item.ts - 1 if item.is_flow else item.ts
+            until = item.ts if item.of is None else item.ts - 1
             for uuid, open_ in tracks:
                 self._close(uuid, open_, until)
-            track = next((t for t in tracks if _fits(t[1], item)), None)
+            track = _track_of(tracks, item)
             if track is None:
-                track = (self._uuid(), [])
+                track = self._new_track(process, lane, f"{name}, overlapping", None)
                 tracks.append(track)
-                self._file.write(_track(track[0], thread, name, about))
             self._write_item(track, item)
         for uuid, open_ in tracks:
             self._close(uuid, open_, None)
 
-    def _write_item(self, track: tuple[int, list[int]], item: _Item) -> None:
+    def _new_track(
+        self, process: _Process, lane: tuple[Any, Any], name: str, tid: object
+    ) -> _Track:
+        """Write the description of a thread, which says what lane was recorded.
+
+        Perfetto reads flows on tracks of threads alone, and their ids are numbers.
+        """
+        uuid = self._uuid()
+        about = text(14, OWN + msgspec.json.encode(_texts(lane)).decode())
+        is_number = isinstance(tid, int) and 0 < tid < 2**63
+        shown = int(str(tid)) if is_number else _FIRST_THREAD + uuid
+        ids = message(4, (number(1, process.pid), number(2, shown), text(5, name)))
+        self._file.write(_track(uuid, process.uuid, name, about, ids))
+        return uuid, []
+
+    def _write_item(self, track: _Track, item: _Item) -> None:
         uuid, open_ = track
         kind = _INSTANT if item.end is None else _BEGIN
         # Flow events have their phase in the content.
-        type_ = b"" if item.is_flow else number(9, kind)
+        type_ = b"" if item.of is not None else number(9, kind)
         parts = type_ + number(11, uuid) + item.content
-        self._file.write(
-            _packet(
-                number(Part.TIMESTAMP, item.ts),
-                number(Part.FLAGS, _NEEDS_STATE),
-                message(Part.EVENT, parts),
-            )
+        packet = _packet(
+            number(Part.TIMESTAMP, item.ts),
+            number(Part.FLAGS, _NEEDS_STATE),
+            message(Part.EVENT, parts),
         )
+        # Perfetto drops the end of a flow before its start, so at one time in the file.
+        at_once = item.ended is not None and (item.ended, item.ts) in self._begun
+        if at_once and open_ and open_[-1].end > item.ts:
+            self._late.append(packet)
+        else:
+            self._file.write(packet)
         if item.end is not None:
-            open_.append(item.end)
+            open_.append(_Open(item.ts, item.end))
 
-    def _close(self, uuid: int, open_: list[int], until: int | None) -> None:
+    def _close(self, uuid: int, open_: list[_Open], until: int | None) -> None:
         """Write the ends of slices that are over by `until`."""
-        while open_ and (until is None or open_[-1] <= until):
+        while open_ and (until is None or open_[-1].end <= until):
             parts = number(9, _END) + number(11, uuid)
-            ended = number(Part.TIMESTAMP, open_.pop())
+            ended = number(Part.TIMESTAMP, open_.pop().end)
             self._file.write(_packet(ended, message(Part.EVENT, parts)))
 
     def _uuid(self) -> int:
@@ -282,8 +340,16 @@ class _Processes:
         return process, _track(process.uuid, 0, shown, message(3, about))
 
 
-def _fits(open_: list[int], item: _Item) -> bool:
-    return not open_ or item.end is None or item.end <= open_[-1]
+def _track_of(tracks: list[_Track], item: _Item) -> _Track | None:
+    """The track of a flow's slice, or the first track on which an item fits."""
+    if item.of is not None:
+        own = (one for one in tracks if one[1] and one[1][-1].begin == item.of)
+        return next(own, tracks[0])
+    return next((one for one in tracks if _fits(one[1], item)), None)
+
+
+def _fits(open_: list[_Open], item: _Item) -> bool:
+    return not open_ or item.end is None or item.end <= open_[-1].end
 
 
 def _clocks(base: int) -> bytes:

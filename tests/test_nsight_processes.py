@@ -187,6 +187,10 @@ def test_every_row_is_in_one_trace(tmp_path: Path) -> None:
         counts = rows(database, "SELECT event_count FROM staging.trace ORDER BY ALL")
         assert counts == [(10,), (12,)]
         assert sum(n for (n,) in counts) == count - 1  # the start of the session
+        issues = "SELECT parse_filename(path), kind, occurrences FROM raw.ingest_issue"
+        assert rows(database, f"{issues} INNER JOIN raw.trace USING (trace_id)") == [
+            ("r#300", "kept with the first process: of no process with GPU work", 2)
+        ]
         database.ingest([whole])
         assert rows(database, "SELECT count(*) FROM staging.trace") == [(2,)]
 

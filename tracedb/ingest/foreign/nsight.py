@@ -102,6 +102,7 @@ _SYNC_NAMES = {
 }
 _NO_STREAM = 2**32 - 1
 _BACKTRACE = 67
+_OF_OTHERS = "kept with the first process: of no process with GPU work"
 _UNKNOWN_THREAD = "unknown"
 
 # Nsight's device properties, and Kineto's names.
@@ -223,12 +224,20 @@ def _events(
         report = _Report(tables, issues)
         yield from report.names_of_threads()
         for table, event in _READERS.items():
-            for row in tables.rows(table):
+            for row in _counted(tables, table, issues):
                 yield event(report, row)
         for table in sorted(tables.names() - set(_READERS)):
             if _is_event_table(tables, table):
-                for row in tables.rows(table):
+                for row in _counted(tables, table, issues):
                     yield report.other(table, row)
+
+
+def _counted(tables: Tables, table: str, issues: Counter[str]) -> Iterator[Row]:
+    """The rows of a table, of which those of other processes are counted."""
+    for row in tables.rows(table):
+        if isinstance(tables, OfProcess) and not tables.owns(row):
+            issues[_OF_OTHERS] += 1
+        yield row
 
 
 def _is_event_table(tables: Tables, table: str) -> bool:

@@ -97,6 +97,7 @@ class OfProcess:
     def __init__(self, tables: Tables, number: int, every: Iterable[Process]) -> None:
         """Select the process `number` of `every` one with GPU work."""
         self._tables = tables
+        self._number = number
         numbers = [process.number for process in every]
         self._is_first = number == min(numbers)
         others = frozenset(numbers) - {number}
@@ -122,6 +123,11 @@ class OfProcess:
                     within = Within(column, _SHIFT, _MASK, self._numbers, is_in)
                     break
         return self._tables.rows(table, within, **equal)
+
+    def owns(self, row: Row) -> bool:
+        """Whether a row is of this process, or no column says of which one it is."""
+        column = next((one for one in _ID_COLUMNS if one in row), None)
+        return column is None or ids(row[column])[0] == self._number
 
     def extents(self, table: str, *keys: str) -> Iterator[Row]:
         """See `Tables`; of all processes."""

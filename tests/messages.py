@@ -8,6 +8,7 @@ large tensors, or do so only above a size.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +17,17 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from composed import Part, Place, paced, part, rewritten
+from composed import (
+    EVERYWHERE,
+    Part,
+    Place,
+    new_work,
+    no_ops,
+    no_work,
+    paced,
+    part,
+    rewritten,
+)
 from composed import Where as Chosen
 from executed import CUDA, Case, assert_foretold, case, predict, rounded, warm_up
 
@@ -28,6 +39,7 @@ from tracedb.synthetic import (
     Gap,
     Launch,
     Op,
+    OtherCall,
     Program,
     Rank,
     StreamWait,
@@ -173,6 +185,42 @@ def slow(rank: int, factor: float) -> Part:
     return paced(factor, chosen, ("T2", "T3"))
 
 
+def in_op(name: str, rank: int | None = None) -> Chosen:
+    """What lies in ops of a name, of a rank or of all, and these ops."""
+
+    def holds(action: Action, place: Place) -> bool:
+        is_one = isinstance(action, Op) and re.search(name, action.name)
+        return rank in (None, place.rank) and bool(is_one or place.is_in(Op, name))
+
+    own = {} if rank is None else {"rank": rank}
+    return Chosen({"op": f"/{name}/"} | own, holds)
+
+
+def of_rank(rank: int) -> Chosen:
+    """What a rank does."""
+    return Chosen({"rank": rank}, lambda _, place: place.rank == rank)
+
+
+def unsent(rank: int) -> Part:
+    """Nothing that a rank sends: others receive without waiting for it."""
+
+    def rewrite(action: Action, place: Place, delays: Delays) -> tuple[Action, ...]:
+        if not isinstance(action, Collective) or action.ranks[0] != rank:
+            return (action,)
+        if place.rank == rank:
+            return (OtherCall(action.call, delays.launch_call_ns),)
+        return (Launch(action.stream, action.kernel_ns),)
+
+    edit = {"target": "gpu", "op": "c10d::send", "rank": rank, "action": "remove"}
+    return part(5, rewritten(rewrite), [edit])
+
+
+def inserted(seed: int, kind: str, at: Chosen) -> Part:
+    """A kernel before or after each GPU op of a kind."""
+    return new_work(seeded("inserted", seed), kind, at)
+
+
+MM, MESSAGE = "^aten::mm$", "^c10d::(send|recv_)$"
 CHANGES = {
     "all kernels x2": work(Launch, 2),
     "all kernels x0": work(Launch, 0),
@@ -181,6 +229,15 @@ CHANGES = {
     "messages x3": work(Collective, 3),
     "messages x0": work(Collective, 0),
     "host of rank 1 x20": slow(1, 20),
+    "no kernels of rank 1": no_work("kernel", in_op(MM, 1)),
+    "no messages": no_work("collective", EVERYWHERE),
+    "nothing sent by rank 0": unsent(0),
+    "no ops of rank 0": no_ops(MM, of_rank(0)),
+    "no ops that send or receive": no_ops(MESSAGE, EVERYWHERE),
+    "kernels beside those of rank 0": inserted(1, "kernel", in_op(MM, 0)),
+    "kernels beside those of rank 1": inserted(2, "kernel", in_op(MM, 1)),
+    "kernels beside messages of rank 1": inserted(3, "collective", in_op(MESSAGE, 1)),
+    "kernels beside all messages": inserted(4, "collective", EVERYWHERE),
 }
 """Each change, and its edits."""
 

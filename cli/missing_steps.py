@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import itemgetter
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracedb.summary.words import KINDS, WAITS, marks_in_words
 from tracedb.words import counted
@@ -312,14 +312,21 @@ def _why_none_is_stuck(db: tracedb.Database) -> str:
 def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> None:
     """Write which traces have no steps; with `among`, only of these traces.
 
-    Traces that the same could mark, such as the ranks of a run, take one line.
+    Traces that the same could mark, such as the ranks of a run, take one line. So do
+    traces without events, for which there is nothing to mark.
     """
     marks = db.ask("step_mark").rows(named=True)
+    empty = set(db.info().filter(event_count=0)["trace_id"])
     advice: dict[str, list[str]] = {}
     for trace_id, own in groupby(marks, key=itemgetter("trace_id")):
         if among is None or trace_id in among:
             rows = [*own]
-            advice.setdefault(marks_in_words(rows), []).append(rows[0]["path"])
+            said = "no events" if trace_id in empty else _no_steps(rows)
+            advice.setdefault(said, []).append(rows[0]["path"])
     for said, (first, *more) in advice.items():
         others = f" and {counted(len(more), 'more trace')}" if more else ""
-        tell(f"{first}{others}: no steps: {said}")
+        tell(f"{first}{others}: {said}")
+
+
+def _no_steps(marks: list[dict[str, Any]]) -> str:
+    return f"no steps: {marks_in_words(marks)}"

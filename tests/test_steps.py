@@ -177,6 +177,15 @@ def test_missing_steps_are_explained(serving: Path, tmp_path: Path) -> None:
     assert "no steps" not in shown.stderr
 
 
+def test_a_trace_without_events_says_so(tmp_path: Path) -> None:
+    """Nothing could mark its steps, so it is not said what could."""
+    (tmp_path / "empty.json").write_text('{"traceEvents": []}')
+    words = ["ingest", str(tmp_path / "empty.json"), "--db", str(tmp_path / "a.duckdb")]
+    done = CliRunner().invoke(main, words)
+    assert f"{tmp_path}/empty.json: no events\n" in done.stderr
+    assert "no steps" not in done.stderr
+
+
 def test_ranks_without_steps_are_one_line(tmp_path: Path) -> None:
     """Traces that lack steps for the same reason share a line."""
     op = event("aten::mm", 0, 5, "cpu_op")

@@ -383,6 +383,36 @@ def test_custom_names_are_mapped(
         assert figures(opened) == figures(in_units)
 
 
+def test_times_may_be_texts(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """As tables from spreadsheets have them."""
+    texts = pl.DataFrame([{**GOOD, "start_s": "0.5", "duration_s": "0.1"}])
+    database.ingest([table(texts)])
+    query = "SELECT ts_ns, dur_ns FROM raw.event WHERE ph = 'X'"
+    assert rows(database, query) == [(500_000_000, 100_000_000)]
+
+
+def test_columns_of_lists_are_refused(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """The error names the file and the column."""
+    lists = table(pl.DataFrame([{**GOOD, "stage": [1]}]))
+    with pytest.raises(IngestError, match=f"{lists}: column 'stage' has the type List"):
+        database.ingest([lists])
+
+
+def test_a_part_of_a_log_may_have_no_whole_step(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Then there is no step whose time could be simulated."""
+    log = pl.DataFrame(job_rows(Job(steps=(3,)), randomly(6)))
+    log[: log.height // 2].write_parquet(tmp_path / "part.parquet")
+    database.ingest([tmp_path / "part.parquet"])
+    assert rows(database, "FROM reference.straggler_time") == []
+    assert rows(database, "SELECT kind FROM raw.ingest_issue") == [(OTHER_STEPS,)]
+
+
 def test_known_names_are_unambiguous() -> None:
     """Each name belongs to one field."""
     names = [name for field, others in FIELDS.items() for name in (field, *others)]

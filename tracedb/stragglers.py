@@ -145,6 +145,8 @@ def _refuse_twice(connection: duckdb.DuckDBPyConnection, run: dict[str, int]) ->
 
 def _store(connection: duckdb.DuckDBPyConnection, run: dict[str, int]) -> None:
     operations = connection.sql(_OPERATIONS, params=run).pl()
+    if not operations["ends_step"].any():
+        return  # part of a log, without a whole step
     edges = connection.sql(_EDGES, params=run).pl()
     try:
         graph = OperationGraph(

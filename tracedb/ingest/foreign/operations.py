@@ -140,7 +140,7 @@ class _Table:
         frame = self._frame.select(
             pl.col(column).alias(field) for field, column in self.columns.items()
         )
-        frame = self._typed(frame)
+        frame = self._typed(self._plain(frame))
         for field in set(_NUMBERS) & set(frame.columns):
             frame = self._whole(frame, field)
         frame = self._timed(frame)
@@ -192,6 +192,22 @@ class _Table:
 
     def _unit(self, kind: str) -> str | None:
         return next((u for u in _NANOSECONDS if f"{kind}_{u}" in self.columns), None)
+
+    def _plain(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The columns with times as numbers, also if they are texts."""
+        for field, column in self.columns.items():
+            kind = frame[field].dtype
+            if kind.is_nested() or kind.is_temporal() or kind == pl.Binary:
+                raise self._error(
+                    f"column '{column}' has the type {kind}, which is neither number "
+                    "nor text"
+                )
+        texts = (
+            name
+            for name in frame.columns
+            if _is_time(name) and not frame[name].dtype.is_numeric()
+        )
+        return frame.with_columns(pl.col(texts).cast(pl.Float64, strict=False))
 
     def _typed(self, frame: pl.DataFrame) -> pl.DataFrame:
         frame = frame.with_columns(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -129,7 +130,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
         progress=tell,
     )
     tell(", ".join(f"{counts[kind]} {kind}" for kind in lake.OUTCOMES))
-    tell(f"`tracedb lake info {root}` lists the files")
+    tell(f"`tracedb lake info {quote(str(root))}` lists the files")
     if counts["failed"]:
         context.exit(ISSUES_FOUND)
 

@@ -356,8 +356,10 @@ def test_missing_packages_and_unknown_schemes_are_reported(
             assert done.exit_code == 2
             assert f"{uri} needs the package {package}" in done.stderr
             assert done.stderr.endswith(f"pip install 'tracedb[{extra}]'\n")
-    done = invoked("lake", "info", f"file://{traces}")
-    assert "give a path for files on this machine" in done.stderr
+    (traces / "a b").mkdir()
+    for uri in (f"file://{traces}/a b", f"FILE://localhost{traces}/a%20b"):
+        done = invoked("lake", "info", uri)
+        assert f"on this machine: '{traces}/a b'\n" in done.stderr
 
 
 @needs_spark

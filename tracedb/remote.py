@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from tracedb.errors import IngestError, TracedbError
 from tracedb.extras import import_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
 _PACKAGES = {
@@ -34,6 +36,16 @@ def is_remote(name: str | Path) -> bool:
     return isinstance(name, str) and _SCHEME.match(name) is not None
 
 
+def _local_path(uri: str) -> str:
+    """The path of a URI of this machine, as it is or with its escapes.
+
+    >>> _local_path("file:///runs/a%20b.json")
+    '/runs/a b.json'
+    """
+    written = uri.partition("://")[2].removeprefix("localhost")
+    return written if Path(written).exists() else unquote(written)
+
+
 def opened(uri: str, error: type[TracedbError]) -> tuple[Any, str]:
     """The file system of a URI, and the path in it.
 
@@ -42,7 +54,9 @@ def opened(uri: str, error: type[TracedbError]) -> tuple[Any, str]:
     """
     scheme = uri.partition("://")[0].lower()
     if scheme in {"file", "local"}:
-        raise error(f"{uri}: give a path for files on this machine")
+        raise error(
+            f"{uri}: give a path for files on this machine: {quote(_local_path(uri))}"
+        )
     package, extra = _PACKAGES.get(scheme, ("fsspec", "s3"))
     import_extra(package, extra, uri)
     core = import_extra("fsspec.core", extra, uri)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 LEAST_ROWS = 8
 """Fewer shapes do not even tell the roofline's constants."""
-_OF_KEY = ("device", "family", "op", "dtype", "measured", "source", "software")
+OF_KEY = ("device", "family", "op", "dtype", "measured", "source", "software")
+"""Rows that are alike in these columns are one key's."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def groups_of(frame: pl.DataFrame) -> list[Group]:
         .otherwise("dtype")
         .alias("dtype"),
     )
-    keyed = found.group_by(_OF_KEY, maintain_order=True)
+    keyed = found.group_by(OF_KEY, maintain_order=True)
     rows = {row.name: row for row in names.values()}
     return [_group(Key(*map(str, key)), part, rows[str(key[0])]) for key, part in keyed]
 

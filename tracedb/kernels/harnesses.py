@@ -9,7 +9,6 @@ than long ones. A pair has one vote, however many rows it has.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +18,7 @@ from .dtypes import ALIKE
 from .families import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .families import Floats
     from .groups import Group
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 _MOST_ROWS = 3_000
 _LEAST_ROWS = 20
 """Fewer rows in the range of the other harness say nothing."""
+_MOST_OTHERS = 30
+"""Campaigns that one is compared with, of as many as there are."""
 _OTHERS = 2.0
 """Votes of all pairs of other families and types together."""
 _TIMES = np.log(1e3 * 2.0 ** np.arange(15))
@@ -65,13 +66,29 @@ def compared(
 ) -> list[Comparison]:
     """Each campaign by each other that differs from it in the harness alone."""
     found = []
-    for one, other in permutations(groups, 2):
-        if are_alike(one.key, other.key):
+    for one in groups:
+        others = [other for other in groups if are_alike(one.key, other.key)]
+        every = -(-len(others) // _MOST_OTHERS) or 1
+        for other in others[::every]:
             rows = _rows(predictors[one.key], other)
             if len(rows) >= _LEAST_ROWS:
                 ns = predictors[one.key].predict(rows).ns
                 errors = np.log(rows.time_ns / ns)
                 found.append(Comparison(one.key, other.key, ns, errors))
+    return found
+
+
+def harness_errors(
+    keys: Iterable[Key], comparisons: Sequence[Comparison]
+) -> dict[Key, TimedError]:
+    """`harness_error` of each key, which is the same for all of a family and type."""
+    of_kind: dict[tuple[str, str], TimedError] = {}
+    found = {}
+    for key in keys:
+        kind = _kind(key)
+        if kind not in of_kind:
+            of_kind[kind] = harness_error(key, comparisons)
+        found[key] = of_kind[kind]
     return found
 
 

@@ -6,8 +6,10 @@ One row per measured kernel or op on one device. A Parquet file says in its meta
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
+import re
 import zlib
 from collections import Counter
 from dataclasses import dataclass
@@ -47,11 +49,13 @@ _NEEDED = (*TEXTS, "time_ns")
 _KINDS = ("kernel", "op")
 _MOST_NS = 1e15
 _MOST_SIZE = 1 << 50
+_TOO_LARGE = 2.0**63
 _MOST_BYTES = 1 << 30
 """Of a public file's text: a hundred times those of the largest that there are."""
 _ROW = "_row"
 _OF_CURVE = ("device", "software", "op", "ranks", "ranks_per_node")
 _STALLED = 2
+_UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff")
 _POINTER = "version https://git-lfs.github.com/spec/v1"
 
 
@@ -143,7 +147,7 @@ def _read(path: Path, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
     shaped = _with_shapes(timed)
     kept = _without_stalls(shaped)
     for why, count in (
-        ("no time", frame.height - timed.height),
+        ("no time, or none from 1 ns to 11 days", frame.height - timed.height),
         ("no shape, or an impossible one", timed.height - shaped.height),
         (
             f"{_STALLED} times as long as a larger message and more",
@@ -242,30 +246,58 @@ def _of_arrow(path: Path, table: pa.Table) -> pl.DataFrame:
 
 
 def _read_csv(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
+    text = b""
     try:
-        file = pl.read_csv(_text_of(path), infer_schema_length=None)
+        text = _text_of(path)
+        file = pl.read_csv(text, infer_schema_length=None)
     except (OSError, EOFError, zlib.error, pl.exceptions.PolarsError) as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise MeasurementError(f"{path}: cannot be read as CSV: {line}") from error
+        raise MeasurementError(
+            f"{path}: cannot be read as CSV: {_no_csv(text) or line}"
+        ) from error
+    if file.is_empty() or _UTF_16.match(text):
+        raise _UnknownFormatError(
+            f"{path}: {_no_csv(text) or 'a table without rows'}; docs/kernels.md lists "
+            "the formats"
+        )
     return _read_public(path, file)
+
+
+def _no_csv(text: bytes) -> str:
+    """Why a text is no CSV, and where; empty if that cannot be told."""
+    if _UTF_16.match(text):
+        return "its text is UTF-16; save it as UTF-8"
+    try:
+        lines = text.decode().splitlines()
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        return f"line {line} is not UTF-8 text"
+    if text.lstrip()[:1] in (b"{", b"["):
+        return "it is JSON, not a table; `tracedb ingest` reads traces"
+    counts = [len(fields) for fields in csv.reader(lines)]
+    for number, count in enumerate(counts, 1):
+        if count > counts[0]:
+            return f"line {number} has {count} fields, the first line {counts[0]}"
+    return ""
 
 
 def _read_public(path: Path, file: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
     """The measurements of a table that some project made."""
-    if file.is_empty():
-        raise _UnknownFormatError(f"{path}: a table without rows")
     reader, plainly = reader_of(frozenset(file.columns)), plain(file)
     published = published_of(plainly.columns)
+    found = None
     try:
         if reader is not None:
-            return reader.read(file)
-        if published is not None:
-            return _named(path, *published.read(plainly, Place.of(path)))
-    except pl.exceptions.PolarsError as error:
-        line = str(error).splitlines()[0]
-        raise MeasurementError(
-            f"{path}: a column has the wrong type: {line}"
-        ) from error
+            found = reader.read(file)
+        elif published is not None:
+            found = published.read(plainly, Place.of(path))
+        if found is not None:
+            _check_types(found[0], path)
+    except (pl.exceptions.PolarsError, MeasurementError) as error:
+        line = _text_in(file) or one_line(error).removeprefix(f"{path}: ")
+        raise MeasurementError(f"{path}: {line}") from error
+    if found is not None:
+        return _named(path, *found)
     if file.columns[:1] == [_POINTER]:
         raise _UnknownFormatError(
             f"{path}: a Git LFS pointer, not the file; fetch it with `git lfs pull`"
@@ -275,6 +307,19 @@ def _read_public(path: Path, file: pl.DataFrame) -> tuple[pl.DataFrame, dict[str
         f"{path}: the columns {shown} match no known format; docs/kernels.md lists the "
         "formats"
     )
+
+
+def _text_in(file: pl.DataFrame) -> str:
+    """The first text in a column of numbers, with its row; empty if there is none."""
+    for column in file.select(pl.col(pl.String)).iter_columns():
+        numbers = column.cast(pl.Float64, strict=False)
+        wrong = numbers.is_null() & column.is_not_null()
+        if wrong.any() and numbers.is_not_null().any():
+            row = int(wrong.arg_max() or 0)
+            return (
+                f"row {row + 1}: {column.name} is {column[row]!r}, which is no number"
+            )
+    return ""
 
 
 def _named(
@@ -319,6 +364,12 @@ def _complete(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
             f"{path}: a column has the wrong type: {line}"
         ) from error
     whole = whole.with_columns(pl.col(TEXTS).fill_null(""))
+    nameless = whole["device"].str.strip_chars() == ""
+    if nameless.any():
+        raise MeasurementError(
+            f"{path}: row {int(nameless.arg_max() or 0) + 1}: device is empty; it must "
+            "name the GPU or CPU"
+        )
     _check(whole, "family", FAMILIES, path)
     _check(whole, "measured", _KINDS, path)
     return whole
@@ -332,8 +383,6 @@ def _check_types(frame: pl.DataFrame, path: Path) -> None:
             continue
         if wanted == pl.String:
             fits = column.dtype in (pl.String, pl.Categorical, pl.Enum)
-        elif wanted == pl.Int64 and column.dtype.is_float():
-            fits = bool((column.is_null() | (column == column.floor())).all())
         else:
             fits = column.dtype.is_numeric()
         if not fits:
@@ -341,6 +390,21 @@ def _check_types(frame: pl.DataFrame, path: Path) -> None:
                 f"{path}: a column has the wrong type: {name} is {column.dtype}, and "
                 f"must be {wanted}"
             )
+        if wanted == pl.Int64:
+            _check_whole(column, path)
+
+
+def _check_whole(column: pl.Series, path: Path) -> None:
+    """Refuse sizes that no whole number of 64 bits is, the first with its row."""
+    values = column.cast(pl.Float64)
+    fits = (values.abs() < _TOO_LARGE) & (values == values.floor())
+    wrong = column.is_not_null() & ~fits
+    if wrong.any():
+        row = int(wrong.arg_max() or 0)
+        raise MeasurementError(
+            f"{path}: row {row + 1}: {column.name} is {column[row]}; it must be a "
+            "whole number"
+        )
 
 
 def _check(frame: pl.DataFrame, column: str, known: Iterable[str], path: Path) -> None:

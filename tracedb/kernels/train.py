@@ -15,8 +15,8 @@ from tracedb.errors import KernelModelError
 from tracedb.outputs import make_folder
 
 from .bands import NO_ERROR
-from .groups import LEAST_ROWS, groups_of
-from .harnesses import compared, harness_error
+from .groups import LEAST_ROWS, OF_KEY, groups_of
+from .harnesses import compared, harness_errors
 from .held_out import HeldOut, fewer, transfer_of
 from .measurements import read_measurements
 from .model import Model
@@ -40,6 +40,15 @@ _WRONG_UNIT = 0.98
 measurements that tracedb ships models of, the most is 17 times."""
 
 
+_MOST_KEYS = 2_000
+"""Models of one training: all public data have 156."""
+_APART = 3.0
+"""Repeated measurements of a shape that differ by so many times contradict each
+other."""
+_OFTEN = 0.1
+"""Share of the repeated shapes from which contradictions are reported."""
+
+
 @dataclass(frozen=True)
 class Trained:
     """What a training made, and what it could not."""
@@ -49,13 +58,16 @@ class Trained:
     too_few: tuple[str, ...]
     """Keys with fewer rows than a model needs."""
     measurements: Measurements
+    contradictions: tuple[str, ...] = ()
+    """Keys whose repeated measurements contradict each other."""
 
     @property
     def doubtful(self) -> Iterator[str]:
         """Models of strange times, or worse than the data sheet's roofline.
 
-        Held-out rows tell.
+        Held-out rows tell, and repeated measurements.
         """
+        yield from self.contradictions
         for model in self.models:
             for distance, score in model.predictor.scores.items():
                 plain = model.predictor.datasheet_scores[distance]
@@ -89,6 +101,7 @@ def train(
     where the folder cannot be written, or no key has enough rows.
     """
     measurements = read_measurements(paths)
+    _refuse_many(measurements.frame, paths)
     groups = groups_of(measurements.frame)
     enough = [group for group in groups if len(group.rows) >= LEAST_ROWS]
     if not enough:
@@ -104,7 +117,38 @@ def train(
         models.append(model)
         written.append(save(model, folder))
     too_few = tuple(g.key.name for g in groups if len(g.rows) < LEAST_ROWS)
-    return Trained(tuple(written), tuple(models), too_few, measurements)
+    contradictions = tuple(filter(None, map(_contradiction, enough)))
+    return Trained(tuple(written), tuple(models), too_few, measurements, contradictions)
+
+
+def _refuse_many(frame: pl.DataFrame, paths: Sequence[str | Path]) -> None:
+    """Refuse rows of so many keys that their models would take hours."""
+    count = frame.group_by(OF_KEY).len().filter(pl.col("len") >= LEAST_ROWS).height
+    if count > _MOST_KEYS:
+        raise KernelModelError(
+            f"{', '.join(map(str, paths))}: {count:,} different combinations of "
+            f"{', '.join(OF_KEY)}, each of which is a model; give at most "
+            f"{_MOST_KEYS:,} (is one of these columns different in every row?)"
+        )
+
+
+def _contradiction(group: Group) -> str:
+    """What repeated measurements of one shape differ by; empty if by little."""
+    times = pl.col("time_ns")
+    apart = (
+        group.frame.group_by(group.rows.family.columns)
+        .agg((times.max() / times.min()).alias("apart"), pl.len())
+        .filter(pl.col("len") > 1)["apart"]
+    )
+    count = int((apart > _APART).sum())
+    most = float(apart.to_numpy().max(initial=0))
+    if count <= _OFTEN * len(apart):
+        return ""
+    return (
+        f"{group.key.name}: {count:,} of {len(apart):,} shapes that were measured more "
+        f"than once have times up to {most:,.0f} times apart; are units mixed, "
+        "or several set-ups? Its times are their medians"
+    )
 
 
 def models_of(
@@ -118,7 +162,7 @@ def models_of(
     for number, group in enumerate(groups, 1):
         tell(f"[{number}/{len(groups)}] {group.key.name}")
         predictors[group.key] = fit_predictor(group.rows, kinds)
-    comparisons = compared(groups, predictors)
+    errors = harness_errors(predictors, compared(groups, predictors))
     held = HeldOut(fewer(groups), predictors).held()
     for group in groups:
         yield Model(
@@ -126,7 +170,7 @@ def models_of(
             group.hardware.figures,
             not group.hardware.is_fallback,
             predictors[group.key],
-            harness_error(group.key, comparisons),
+            errors[group.key],
             transfer_of(group.key, held),
             _provenance([group], measurements),
         )

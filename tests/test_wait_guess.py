@@ -124,3 +124,21 @@ def test_another_order_of_launches_is_told(
         with database.simulate(["replay"], [edit]) as beside:
             said = beside.sql("SELECT assumption FROM question.scenario_assumption")
     assert any("work of other threads" in text for (text,) in said.rows()) == is_told
+
+
+def test_a_stream_may_wait_that_is_launched_on_later(tmp_path: Path) -> None:
+    """The next launch after the call may be on a stream that it does not mean."""
+    side, other, main = (
+        Op(f"aten::{name}", (Launch(stream, 20_000, name),))
+        for name, stream in (("side", SIDE), ("other", SIDE), ("main", MAIN))
+    )
+    event = EventRecord("done", SIDE)
+    body = side, event, Gap(200_000), StreamWait(MAIN, "done"), other, main
+    steps = tuple(step(n, *body, Gap(900_000)) for n in range(3))
+    (trace,) = execute(Program((Rank((Thread("main", steps),)),)))
+    edit = Edit(scenario="x", target="gpu", name="side", factor=20)
+    with tracedb.open() as database:
+        database.ingest([trace.write(tmp_path / "a.json")])
+        with database.simulate(["replay"], [edit]) as beside:
+            said = beside.sql("SELECT assumption FROM question.scenario_assumption")
+    assert any(STREAM in text for (text,) in said.rows())

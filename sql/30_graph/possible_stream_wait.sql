@@ -1,7 +1,7 @@
 -- What GPU work may have had to wait for without delay, if the profiler did not record it:
--- before the work's launch, its thread told some stream to wait for an event. The stream is
--- taken to be that of the thread's next launch, and the event to be of the last work
--- launched on another stream, if that was over when the next launch's work started.
+-- before the work's launch, its thread told some stream to wait for an event. The stream may
+-- be any on which the thread launches later, and the event of the last work launched on
+-- another stream, if that was over when the next launch's work started.
 -- One row per such pair of GPU ops.
 -- Key: gpu_op_id, awaited_gpu_op_id.
 CREATE VIEW graph.possible_stream_wait (
@@ -21,15 +21,19 @@ told AS (
     WHERE call.target = 'stream_wait'
 ),
 
--- Of several calls before one launch, the last.
+-- The next launch on each stream; of several calls before one launch, the last.
 waiting AS (
     SELECT
         told.trace_id, work.gpu_op_id, work.device, work.stream, work.start_ns,
         max(told.start_ns) AS told_ns
     FROM told
+    INNER JOIN staging.stream AS stream USING (trace_id)
     ASOF INNER JOIN graph.stream_position AS work
         ON
             told.thread_id = work.launch_thread_id
+            AND stream.trace_id = work.trace_id
+            AND stream.device = work.device
+            AND stream.stream = work.stream
             AND told.start_ns <= work.launch_start_ns
     GROUP BY told.trace_id, work.gpu_op_id, work.device, work.stream, work.start_ns
 )

@@ -1184,3 +1184,33 @@ def test_families_of_fbgemm_ops(counted: tracedb.Database) -> None:
         for name in names:
             found = counted.connection.execute(query, [name]).fetchone()
             assert found == (family,), name
+
+
+def test_rows_looked_up_again_come_from_the_cache(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Lookups in a small table have the cache's speed, in a large one the memory's."""
+    ops = [
+        Op(
+            "aten::_embedding_bag",
+            [[rows, 64], [2_000_000], [1_000]],
+            [FLOAT, LONG, LONG],
+        )
+        for rows in (1_000, 100_000, 100_000_000)
+    ]
+    write(tmp_path / "1.json", ops)
+    database.ingest([tmp_path])
+    query = "SELECT traffic_bytes, traffic_ns FROM prediction.kernel_roofline"
+    found = rows(database, query + " ORDER BY op_id")
+    moved, least = found[0]
+    assert found[1] == found[0]
+    assert found[2][0] == moved
+    [(cache, memory)] = rows(
+        database,
+        "SELECT cache_share * l2_bytes_per_second,"
+        " memory_share * dram_bytes_per_second "
+        "FROM prediction.hardware, prediction.kernel_efficiency "
+        "WHERE hardware = 'H100' AND family = 'embedding_bag'",
+    )
+    assert least == pytest.approx(1e9 * moved / cache, rel=0.001)
+    assert found[2][1] == pytest.approx(1e9 * moved / memory, rel=0.1)

@@ -1,24 +1,24 @@
 -- Time of GPU work by a calibrated roofline: a fixed floor, and the longest of arithmetic,
 -- traffic and addressing at the rates that the family reaches on the hardware. What fits
--- into the cache moves at the cache's speed, the rest at the memory's. GEMMs with unaligned
--- rows take 1.4 times as long on matrix units, with odd ones 2 times, as on V100 (apex_plus:
--- half-precision GEMMs of more than 1 GFLOP, of which 1,567 are even and 1,104 odd); reading
--- elements of 4 bytes takes 1.3 times as long (TF32 on A100: seven shapes of a trace, 1.17
--- to 1.6). Each matrix of a batch takes a block of threads for at least 2,500 clocks on
--- NVIDIA's GPUs (NeuSight's bmm of up to 64 by 64 by 24, without the time of a launch, which
--- is in each of them: about 4,500 on P4 and T4, 5,000 on P100, less than 1,000 on V100), on
--- AMD's for 9,700 (two ops on MI300X: 4,800 and 19,600).
--- On Ampere, while a copy from the GPU to pinned memory runs, one to the GPU has 0.46 of its
--- rate, and the other keeps its own (two hosts with A100, nvbandwidth: 11 of 24.8 and 12.5 of
--- 25.5 GB/s). Softmax of rows that no warp can hold
--- takes 2.1 times as long on AMD GPUs (NeuSight's MI210: 184 shapes of 30 MB and more).
--- A block of threads moves at most 12.6 B/ns on any GPU: 512 threads with 16 bytes each
--- under way for 650 ns. A few wide rows, each of one block, take as long as one of them. A
--- kernel that begins beside one of another stream has 2.7 times its floor, because it waits
--- for space (median of small kernels of three traces: 1.5, 2.7 and 4.1 times). Copies by
--- AMD's runtime have 2.2 times the floor (MI300X, four traces). Elementwise kernels that address their
--- elements individually are treated like those of broadcasts. A multiprocessor of an AMD GPU
--- moves 0.25 elements per clock that take a cache line each, as in a transposing copy
+-- into the cache of the memory touched moves at the cache's speed, the rest at the
+-- memory's. GEMMs with unaligned rows take 1.4 times as long on matrix units, with odd ones
+-- 2 times, as on V100 (apex_plus: half-precision GEMMs of more than 1 GFLOP, of which 1,567
+-- are even and 1,104 odd); reading elements of 4 bytes takes 1.3 times as long (TF32 on
+-- A100: seven shapes of a trace, 1.17 to 1.6). Each matrix of a batch takes a block of
+-- threads for at least 2,500 clocks on NVIDIA's GPUs (NeuSight's bmm of up to 64 by 64 by
+-- 24, without the time of a launch, which is in each of them: about 4,500 on P4 and T4,
+-- 5,000 on P100, less than 1,000 on V100), on AMD's for 9,700 (two ops on MI300X: 4,800 and
+-- 19,600). On Ampere, while a copy from the GPU to pinned memory runs, one to the GPU has
+-- 0.46 of its rate, and the other keeps its own (two hosts with A100, nvbandwidth: 11 of
+-- 24.8 and 12.5 of 25.5 GB/s). Softmax of rows that no warp can hold takes 2.1 times as
+-- long on AMD GPUs (NeuSight's MI210: 184 shapes of 30 MB and more). A block of threads
+-- moves at most 12.6 B/ns on any GPU: 512 threads with 16 bytes each under way for 650 ns.
+-- A few wide rows, each of one block, take as long as one of them. A kernel that begins
+-- beside one of another stream has 2.7 times its floor, because it waits for space (median
+-- of small kernels of three traces: 1.5, 2.7 and 4.1 times). Copies by AMD's runtime have
+-- 2.2 times the floor (MI300X, four traces). Elementwise kernels that address their
+-- elements individually are treated like those of broadcasts. A multiprocessor of an AMD
+-- GPU moves 0.25 elements per clock that take a cache line each, as in a transposing copy
 -- (geometric mean of four ops of 17 to 19 million elements on MI300X: 0.19 to 0.30; strides
 -- show no such op on other GPUs, for which nothing is assumed). Collectives over several
 -- nodes take as long as the slower of the links within a node and the network between them.
@@ -53,8 +53,7 @@ CREATE TABLE prediction.kernel_roofline (
     traffic_bytes,
     -- [ns] Time of the bytes alone.
     traffic_ns,
-    -- [ns] Time of arithmetic, of addressing, of scattered accesses, or of a row's block
-    -- alone: the longest.
+    -- [ns] Time of arithmetic, addressing, scattered accesses, or a row's block: the longest.
     other_ns,
     -- [ns] Time by the roofline.
     roofline_ns,
@@ -90,14 +89,13 @@ bound AS (
                 + half_peaks * peak_half_flops_per_second
             )
         ) AS compute_ns,
+        least(coalesce(l2_bytes / nullif(coalesce(touched_share, 1) * traffic_bytes, 0), 1), 1)
+        AS cached_share,
         CASE WHEN unit = 'tf32' THEN least(unit_ns, 1.3e9) ELSE unit_ns END * CASE link
             WHEN 'pcie' THEN (
                 traffic_bytes
-                + CASE
-                    WHEN generation = 'Ampere'
-                        THEN least(0.54 * coalesce(opposed_bytes, 0), 1.17 * traffic_bytes)
-                    ELSE 0
-                END
+                + coalesce(generation = 'Ampere', false)::INTEGER
+                * least(0.54 * coalesce(opposed_bytes, 0), 1.17 * traffic_bytes)
             ) / (memory_share * pcie_bytes_per_second)
             WHEN 'pageable'
                 THEN traffic_bytes
@@ -111,22 +109,18 @@ bound AS (
             )
             ELSE
                 -- The cache is no slower than the memory behind it.
-                least(traffic_bytes, l2_bytes) / greatest(
+                traffic_bytes * cached_share / greatest(
                     cache_share * l2_bytes_per_second, memory_share * dram_bytes_per_second
                 )
-                + greatest(traffic_bytes - l2_bytes, 0)
-                / (memory_share * dram_bytes_per_second)
+                + traffic_bytes * (1 - cached_share) / (memory_share * dram_bytes_per_second)
         END AS traffic_ns,
         coalesce(
             1e9 * written_elements / (elements_per_clock * sm_count * clocks_per_second), 0
         ) AS element_ns,
-        CASE vendor
-            WHEN 'AMD' THEN coalesce(
-                1e9 * written_elements * scattered_share
-                / (0.25 * sm_count * clocks_per_second), 0
-            )
-            ELSE 0
-        END AS scatter_ns,
+        coalesce(
+            (vendor = 'AMD')::INTEGER * 1e9 * written_elements * scattered_share
+            / (0.25 * sm_count * clocks_per_second), 0
+        ) AS scatter_ns,
         coalesce(traffic_bytes * block_share / 12.6, 0) AS block_ns,
         CASE vendor WHEN 'AMD' THEN 9700e9 ELSE 2500e9 END / clocks_per_second
         * greatest(matrices / sm_count - 1, 0) AS matrix_ns,
@@ -141,7 +135,7 @@ bound AS (
         SELECT
             op_id,
             block_bytes / nullif(read_bytes + written_bytes, 0) AS block_share,
-            scattered_share
+            touched_share, scattered_share
         FROM prediction.op_work
     ) USING (op_id)
     LEFT JOIN prediction.concurrent_kernel AS concurrent USING (gpu_op_id, trace_id)

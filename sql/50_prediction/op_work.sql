@@ -44,6 +44,9 @@ CREATE TABLE prediction.op_work (
     -- and RMS norm, and searches for the largest element. Those share a row among blocks
     -- from 131,072 elements on. Otherwise 0.
     block_bytes,
+    -- [1] Distinct memory that it touches, as a share of what it reads and writes: below 1 if
+    -- an embedding looks up rows repeatedly. Otherwise 1.
+    touched_share,
     -- [1] Share of its accesses that take a cache line each (`prediction.op_layout`), if each
     -- element is treated by a thread: elementwise ops, copies, concatenation. Otherwise 0.
     scattered_share,
@@ -80,6 +83,13 @@ counted AS (
         ) FILTER (
             regexp_full_match(op, 'a?(max|min)|arg(max|min)')
         ), 0) AS searched_bytes,
+        least(
+            coalesce(
+                sum(coalesce(footprint_bytes, read_bytes + written_bytes))
+                / nullif(sum(read_bytes + written_bytes), 0), 1
+            ),
+            1
+        ) AS touched_share,
         bool_and(is_exact) AS is_exact
     FROM (
         SELECT
@@ -114,6 +124,7 @@ SELECT
     unaligned_factor::DOUBLE,
     is_wide,
     greatest(row_bytes, searched_bytes)::BIGINT,
+    touched_share,
     CASE
         WHEN family IN ('elementwise', 'broadcast', 'copy', 'concat')
             THEN coalesce(scattered_share, 0)

@@ -48,7 +48,8 @@ def usual_ns(rows: Rows) -> Floats:
     # What goes over a link goes through no cache.
     cached = 0.0 if rows.is_linked else own["cache_share"] * work.l2_bandwidth
     cache_speed = np.maximum(cached, memory)
-    in_cache = np.minimum(work.bytes, work.l2_bytes)
+    touched = np.minimum(work.footprint, work.bytes)
+    in_cache = work.bytes * np.minimum(work.l2_bytes / np.maximum(touched, 1), 1)
     traffic = 1e9 * (in_cache / cache_speed + (work.bytes - in_cache) / memory)
     compute = work.compute_ns / own["compute_share"]
     factor = unaligned_factor(rows)

@@ -667,3 +667,29 @@ def test_a_recorded_step_tells_the_version(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(needs_torch, "_COMPARED", ((9, 0), (9, 1)))
     step = fake(lambda _: lambda: torch.ones(2))
     assert any(f"PyTorch {torch.__version__} " in line for line in step.assumed)
+
+
+def test_libraries_named_like_torch_are_not_pytorch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a library such as torchrec creates on a GPU names it for the whole code."""
+    library = tmp_path / "site-packages" / "torchtables"
+    library.mkdir(parents=True)
+    (library / "__init__.py").write_text(
+        "from torch import nn\n\n"
+        "class Tables:\n"
+        "    def __init__(self, device):\n"
+        "        self.layer = nn.Linear(8, 8, device=device)\n\n"
+        "    def __call__(self, batch):\n"
+        "        return self.layer(batch.to(self.layer.weight.device))\n"
+    )
+    monkeypatch.syspath_prepend(library.parent)
+
+    def make(batch: int) -> Callable[[], object]:
+        import torchtables  # type: ignore[import-not-found]
+
+        model = torchtables.Tables(torch.device("cuda"))
+        examples = torch.ones(batch, 8)
+        return lambda: model(examples)
+
+    assert names(fake(make)).count("_to_copy") == 1

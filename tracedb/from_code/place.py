@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from functools import lru_cache
@@ -20,6 +21,8 @@ _MODULES = f"{Path('site-packages', 'torch', 'nn', 'modules')}"
 _ASKING = frozenset(("__init__", "cuda", "to", "to_empty"))
 """Methods of modules by which code names a device."""
 _LIBRARIES = (f"{Path('site-packages')}", "<frozen", "lib/python")
+_TORCH = f"{Path('site-packages', 'torch')}{os.sep}"
+"""PyTorch's own code; torchvision's and torchrec's is that of other libraries."""
 
 
 def is_ours(file: str) -> bool:
@@ -36,6 +39,11 @@ def is_users(file: str) -> bool:
 @lru_cache(maxsize=4096)
 def _passes_on(file: str) -> bool:
     return is_ours(file) or any(name in file for name in _WRAPPERS)
+
+
+@lru_cache(maxsize=4096)
+def _is_torchs(file: str) -> bool:
+    return is_ours(file) or _TORCH in file
 
 
 def frame_of_caller() -> FrameType:
@@ -65,7 +73,7 @@ def of_error(error: BaseException) -> str:
 
 
 def is_asked_by_user() -> bool:
-    """Whether a device that PyTorch is given comes from the user's code.
+    """Whether a device that PyTorch is given comes from the user's code or a library's.
 
     Modules pass on what they are given (`model.cuda()`, `nn.Linear(8, 8, device=...)`).
     """
@@ -73,7 +81,7 @@ def is_asked_by_user() -> bool:
     if frame is None:
         return True
     asked = frame
-    while frame is not None and not is_users(frame.f_code.co_filename):
+    while frame is not None and _is_torchs(frame.f_code.co_filename):
         asked, frame = frame, frame.f_back
     file = asked.f_code.co_filename
     return _MODULES in file and asked.f_code.co_name in _ASKING
@@ -95,5 +103,4 @@ def torch_frame() -> FrameType | None:
     frame = sys._getframe(1)  # noqa: SLF001
     while frame.f_back is not None and _passes_on(frame.f_code.co_filename):
         frame = frame.f_back
-    file = frame.f_code.co_filename
-    return frame if f"{Path('site-packages', 'torch')}" in file else None
+    return frame if _TORCH in frame.f_code.co_filename else None

@@ -20,7 +20,7 @@ from torch.profiler import ProfilerActivity, profile
 import tracedb
 from tracedb.cli.main import tracedb as command
 from tracedb.errors import EstimateError
-from tracedb.from_code import needs_torch
+from tracedb.from_code import needs_torch, place
 from tracedb.from_code.cpu import workspace
 from tracedb.from_code.fake_run import FakeRun, FakeStep
 from tracedb.from_code.launches import LaunchTable
@@ -693,3 +693,21 @@ def test_libraries_named_like_torch_are_not_pytorch(
         return lambda: model(examples)
 
     assert names(fake(make)).count("_to_copy") == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "is_of_user"),
+    [
+        ("/home/me/mylib/python/train.py", True),
+        ("/home/me/torch/train.py", True),
+        ("/usr/lib/python3/dist-packages/lightning/trainer.py", False),
+        (torch.__file__, False),
+        (torch.nn.__file__, False),
+        (json.__file__, False),
+        (tracedb.from_code.__file__, False),
+        ("<frozen importlib._bootstrap>", False),
+    ],
+)
+def test_whose_code_a_file_is(file: str, *, is_of_user: bool) -> None:
+    """Folders of the user's may have the names of libraries."""
+    assert place.is_users(file) is is_of_user

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 import traceback
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 if TYPE_CHECKING:
     from types import FrameType
 
 _OURS = str(Path(__file__).parent)
-_WRAPPERS = tuple(
-    f"{Path('site-packages', 'torch', n)}" for n in ("_dynamo", "_compile")
-)
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+"""PyTorch's own code, wherever it is installed; torchvision's is that of a library."""
+_WRAPPERS = (f"{_TORCH}_dynamo", f"{_TORCH}_compile")
 """Code of PyTorch that only passes calls on."""
-_MODULES = f"{Path('site-packages', 'torch', 'nn', 'modules')}"
+_MODULES = str(Path(_TORCH, "nn", "modules"))
 _ASKING = frozenset(("__init__", "cuda", "to", "to_empty"))
 """Methods of modules by which code names a device."""
-_LIBRARIES = (f"{Path('site-packages')}", "<frozen", "lib/python")
-_TORCH = f"{Path('site-packages', 'torch')}{os.sep}"
-"""PyTorch's own code; torchvision's and torchrec's is that of other libraries."""
+_STANDARD = tuple(
+    sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")
+)
+_INSTALLED = frozenset(("site-packages", "dist-packages"))
+"""Folders of libraries."""
 
 
 def is_ours(file: str) -> bool:
@@ -33,17 +38,21 @@ def is_ours(file: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_users(file: str) -> bool:
     """Whether a file is the user's: not this package's, nor a library's."""
-    return not is_ours(file) and not any(name in file for name in _LIBRARIES)
+    return not (
+        is_ours(file)
+        or file.startswith((_TORCH, *_STANDARD, "<frozen"))
+        or _INSTALLED.intersection(Path(file).parts)
+    )
 
 
 @lru_cache(maxsize=4096)
 def _passes_on(file: str) -> bool:
-    return is_ours(file) or any(name in file for name in _WRAPPERS)
+    return is_ours(file) or file.startswith(_WRAPPERS)
 
 
 @lru_cache(maxsize=4096)
 def _is_torchs(file: str) -> bool:
-    return is_ours(file) or _TORCH in file
+    return is_ours(file) or file.startswith(_TORCH)
 
 
 def frame_of_caller() -> FrameType:
@@ -84,7 +93,7 @@ def is_asked_by_user() -> bool:
     while frame is not None and _is_torchs(frame.f_code.co_filename):
         asked, frame = frame, frame.f_back
     file = asked.f_code.co_filename
-    return _MODULES in file and asked.f_code.co_name in _ASKING
+    return file.startswith(_MODULES) and asked.f_code.co_name in _ASKING
 
 
 def is_torch_calling() -> bool:
@@ -103,4 +112,4 @@ def torch_frame() -> FrameType | None:
     frame = sys._getframe(1)  # noqa: SLF001
     while frame.f_back is not None and _passes_on(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame if _TORCH in frame.f_code.co_filename else None
+    return frame if frame.f_code.co_filename.startswith(_TORCH) else None

@@ -24,6 +24,9 @@ LOW, HIGH = 0.1, 0.9
 _ROWS_PER_BIN = 150
 _MOST_BINS = 8
 _ROWS_PER_STEP, _LEAST_STEPS = 50, 2
+_HELD_IN_HOLES = (HIGH - LOW) * (1 + 1 / 12)
+"""Of the rows of some gaps, which are off together: six gaps that were tried tell as
+much of the next one as twelve rows do."""
 _MOST_ADDED = 3.0
 _TRIED = 1.5
 """How much farther than what was tried errors are as stated."""
@@ -124,7 +127,7 @@ EVEN = Growth(np.full(1, _FARTHEST), np.zeros(1))
 
 
 def growth_of(near: tuple[float, float], distance: Floats, missed: Floats) -> Growth:
-    """How much wider bands would have held four of five, by distance.
+    """How much wider bands would have held rows of gaps and corners, by distance.
 
     Nothing is added up to the distance of the first end of `near`, the rows' own beyond
     the second, and no less farther on. Few rows tell nothing of it.
@@ -136,7 +139,7 @@ def growth_of(near: tuple[float, float], distance: Floats, missed: Floats) -> Gr
     if count < _LEAST_STEPS:
         return EVEN
     parts = np.array_split(order, count)
-    added = [np.quantile(missed[part], HIGH - LOW) for part in parts]
+    added = [np.quantile(missed[part], _HELD_IN_HOLES) for part in parts]
     return Growth(
         np.array([near[0], *(np.median(distance[part]) for part in parts)]),
         np.maximum.accumulate(np.clip([0.0, *added], 0.0, _MOST_ADDED)),

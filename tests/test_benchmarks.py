@@ -10,6 +10,7 @@ from pathlib import Path
 import graph_parts
 import host_traces
 import int8
+import jitter
 import kernels
 import node_graph
 import predict
@@ -231,3 +232,20 @@ def test_parts_of_an_error_add_up() -> None:
     errors = [float(row.split("|")[3].strip(" %")) for row in rows[2:]]
     assert errors[-1] == -30
     assert sum(errors[:-1]) == errors[-1]
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_jobs_that_do_not_vary_are_predicted_exactly(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change of a training on two ranks, with a thread for the backward pass."""
+    monkeypatch.setattr(jitter, "TRACES", 1)
+    subject = jitter.Subject("job", seed, 0)
+    foretold = jitter.foretell([subject], "job")
+    for name, deed in jitter.DEEDS.items():
+        if "job" in deed.of:
+            done = jitter.carried_out(name, subject, foretold)
+            executed = jitter.mean_period(subject.execute(done, name))
+            [prediction] = foretold.means[subject, name]
+            # Halves of times are rounded.
+            assert prediction.mean_ns == pytest.approx(executed, rel=1e-4), name

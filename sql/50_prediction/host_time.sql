@@ -1,11 +1,11 @@
 -- Predicted duration of every span of host time, and what its end waits for. Replay uses
 -- measured durations (`prediction.host_own`); within steps, other methods use the
--- expectation from similar spans. Then the edits of the scenario apply: a set value
--- replaces the time, factors multiply it, additions come last; removed spans take no time,
--- and wait for nothing. Time without a cause is left out, unless it is a large part of a
--- step (`prediction.unexplained_step`): then it is kept like a measured wait. Work that
--- workers do ahead of a thread (`prediction.prefetch`) is on separate lanes, and the thread
--- waits for it.
+-- expectation from similar spans. Then the edits of the scenario apply, also to the
+-- thread's own time between another thread's work and what needs it; removed spans take
+-- no time, and wait for nothing. Time without a cause is left out, unless it is a large
+-- part of a step (`prediction.unexplained_step`): then it is kept like a measured wait.
+-- Work that workers do ahead of a thread (`prediction.prefetch`) is on separate lanes,
+-- and the thread waits for it.
 -- One row per variant and span.
 -- Key: variant_id, thread_id, position.
 CREATE TABLE prediction.host_time (
@@ -21,8 +21,7 @@ CREATE TABLE prediction.host_time (
     position,
     -- [ns] Duration, without what it waits for.
     predicted_ns,
-    -- GPU work whose end it waits for: the last to end, as measured. Everything that it
-    -- waits for is in `graph.host_awaited`.
+    -- GPU work whose end it waits for: the last of `graph.host_awaited`, as measured.
     awaited_gpu_op_id,
     -- The thread it waits for.
     awaited_thread_id,
@@ -34,8 +33,7 @@ CREATE TABLE prediction.host_time (
     unexplained_ns,
     -- [ns] The kept part of that: of the duration, or of the delay if blocked.
     kept_ns,
-    -- The level of similarity of the spans it is expected from, as in
-    -- `prediction.host_expectation`; NULL if measured.
+    -- Similarity of what it is expected from (`prediction.host_expectation`), NULL if measured.
     alike
 ) AS
 WITH
@@ -86,11 +84,13 @@ timed AS (
         CASE WHEN waits THEN awaited_gpu_op_id END AS awaited_gpu_op_id,
         CASE WHEN waits THEN awaited_thread_id END AS awaited_thread_id,
         CASE WHEN waits THEN awaited_position END AS awaited_position,
-        CASE
-            WHEN waits
-                THEN prediction.edited_delay_ns(return_ns, delayed.factor, delayed.add_ns)
-            ELSE 0
-        END
+        CASE WHEN waits THEN prediction.edited_delay_ns(
+            prediction.edited_ns(
+                return_ns, set_ns, CASE WHEN is_ready THEN own.factor END, own.add_ns
+            ),
+            delayed.factor,
+            delayed.add_ns
+        ) ELSE 0 END
         + CASE WHEN is_blocked THEN kept_ns ELSE 0 END AS delay_ns,
         unexplained_ns,
         kept_ns,

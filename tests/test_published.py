@@ -385,9 +385,12 @@ def test_wrong_rows_are_dropped_and_counted(why: str, tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "must be Int64": ("gemm_perf.parquet", {"m": "many"}),
-    "m is Float64": ("gemm_perf.parquet", {"m": 1.5}),
+    "row 1: m is 1.5; it must be a whole number": ("gemm_perf.parquet", {"m": 1.5}),
     "wrong type": ("gemm_perf.parquet", {"latency": "soon"}),
-    "wrong type: ": ("gemm_perf.parquet", {"m": float("nan")}),
+    "row 1: m is nan; it must be a whole number": (
+        "gemm_perf.parquet",
+        {"m": float("nan")},
+    ),
     "match no known format": ("gemm_perf.parquet", {"gemm_dtype": None}),
 }
 

@@ -274,7 +274,10 @@ def _no_csv(text: bytes) -> str:
         return f"line {line} is not UTF-8 text"
     if text.lstrip()[:1] in (b"{", b"["):
         return "it is JSON, not a table; `tracedb ingest` reads traces"
-    counts = [len(fields) for fields in csv.reader(lines)]
+    try:
+        counts = [len(fields) for fields in csv.reader(lines)]
+    except csv.Error as error:
+        return str(error)
     for number, count in enumerate(counts, 1):
         if count > counts[0]:
             return f"line {number} has {count} fields, the first line {counts[0]}"
@@ -294,7 +297,10 @@ def _read_public(path: Path, file: pl.DataFrame) -> tuple[pl.DataFrame, dict[str
         if found is not None:
             _check_types(found[0], path)
     except (pl.exceptions.PolarsError, MeasurementError) as error:
-        line = _text_in(file) or one_line(error).removeprefix(f"{path}: ")
+        line = one_line(error).removeprefix(f"{path}: ")
+        if isinstance(error, pl.exceptions.PolarsError):
+            line = f"a column has the wrong type: {line}"
+        line = _text_in(file) or line
         raise MeasurementError(f"{path}: {line}") from error
     if found is not None:
         return _named(path, *found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -157,6 +158,53 @@ def test_batches_of_a_loader_are_freed(tmp_path: Path) -> None:
 
     peak = estimated(make).memory.peak_bytes
     assert peak == pytest.approx(real_peak(make, tmp_path), rel=0.005)
+
+
+def masked() -> Callable[[], None]:
+    """Attention by products, without gradients: the mask has no dimension of heads."""
+    query, key, value = torch.randn(3, 4, 4, 16, 32).unbind(0)
+    mask = torch.randn(4, 16, 16)
+
+    def run() -> None:
+        with torch.no_grad():
+            functional.scaled_dot_product_attention(query, key, value, mask)
+
+    return run
+
+
+def on_meta() -> Callable[[], None]:
+    """A model on the meta device, which holds nothing, called with weights that do."""
+    model = torch.nn.Linear(256, 256)
+    form = copy.deepcopy(model).to("meta")
+    inputs = torch.randn(8, 256)
+
+    def run() -> None:
+        model.zero_grad()
+        size = form(torch.empty(8, 256, device="meta")).shape[1]
+        made = torch.func.functional_call(form, dict(model.named_parameters()), inputs)
+        torch.autograd.backward(made[:, :size].sum())
+
+    return run
+
+
+@pytest.mark.parametrize("make", [masked, on_meta])
+def test_steps_hold_what_the_allocator_does(
+    make: Callable[[], Callable[[], None]], tmp_path: Path
+) -> None:
+    """Scaled keys are freed before the softmax; forms of tensors take no memory."""
+    real = real_peak(make, tmp_path)
+    assert estimated(make).memory.peak_bytes == pytest.approx(real, rel=0.005)
+
+
+def test_nothing_runs_on_the_meta_device() -> None:
+    """A GPU computes and holds as much as without the model that is only a form."""
+    fake = FakeRun("NVIDIA H100")
+    with fake.inside():
+        run = on_meta()
+    found = fake.step(run)
+    products = [op for op in found.ops.values() if op.name == "aten::addmm"]
+    assert len(products) == 1
+    assert found.memory.by_kind["parameter"] == 256 * 256 * 4 + 256 * 4
 
 
 @pytest.mark.filterwarnings("ignore:.*flex_attention called without")

@@ -188,8 +188,7 @@ class Attention:
             groups = query.shape[-3] // key.shape[-3]
             key, value = (t.repeat_interleave(groups, -3) for t in (key, value))
         # Tensors are held as long as PyTorch's code holds them, and not longer.
-        keys = key.transpose(-2, -1) * factor
-        weights = torch.matmul(scaled, keys)
+        weights = torch.matmul(scaled, key.transpose(-2, -1) * factor)
         if mask is not None:
             weights.add_(mask)
         weights = _aten._safe_softmax(weights, -1)  # noqa: SLF001

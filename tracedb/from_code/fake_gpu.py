@@ -368,6 +368,8 @@ class FakeGpu(TorchFunctionMode):
             args = (self.device(args[0]), args[0].dtype, *args[1:])
         is_copy = bool(kwargs.pop("copy", False) or any(args[_COPY:]))
         device, dtype, is_async, layout = _parsed(*args[:_COPY], **kwargs)
+        if device is not None and device.type == "meta":
+            return tensor.to(device, dtype)
         on_gpu = self._is_on_gpu(tensor) if device is None else self._names(device)
         if on_gpu and device is not None and self._is_given_on_host(tensor):
             self._recorder.holding(tensor).is_on_gpu = False

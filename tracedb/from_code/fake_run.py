@@ -340,7 +340,7 @@ class _Observer:
 
     def _know(self, root: torch.nn.Module) -> None:
         """Register the names, parameters and buffers of a model."""
-        if not any(map(is_lazy, root.parameters())):
+        if not any(is_lazy(p) or p.is_meta for p in root.parameters()):
             self._modules[id(root)] = root
         for name, module in root.named_modules():
             path = f"{type(root).__name__}.{name}" if name else type(root).__name__

@@ -202,7 +202,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if apart is not None:
             return apart(*args, **kwargs)
         with self._running():
-            if func.namespace in _NO_WORK:
+            if func.namespace in _NO_WORK or _is_meta(tensors, kwargs):
                 return func(*args, **kwargs)
             if getattr(kwargs.get("device"), "type", "") == "cuda":
                 # PyTorch's own code passes on a tensor's device, bypassing `FakeGpu`.
@@ -501,8 +501,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         known = self.ledger.find(storage)
         if known is not None:
             return known
+        size = 0 if _is_meta([tensor], {}) else storage.nbytes()
         there = Holding(
-            storage.nbytes(), 0, True, CALLER, "", "setup",  # noqa: FBT003
+            size, 0, True, CALLER, "", "setup",  # noqa: FBT003
             tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."),
         )  # fmt: skip
         return self.ledger.add(storage, there)
@@ -596,6 +597,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 kind="input" if self.side.transfer else None,
             )  # fmt: skip
             self.ledger.add(storage, made)
+
+
+def _is_meta(tensors: list[torch.Tensor], kwargs: dict[str, Any]) -> bool:
+    """Whether an op has only forms of tensors, which hold and run nothing."""
+    if "device" in kwargs and kwargs["device"] is not None:
+        return bool(kwargs["device"] == _META)
+    return bool(tensors) and all(
+        isinstance(one, FakeTensor) and one.fake_device == _META for one in tensors
+    )
 
 
 def _in_order(

@@ -59,7 +59,7 @@ def is_of_fakes(error: BaseException) -> bool:
         return True
     if is_own(error):
         return False
-    if _FAKE_WORDS.search(named(error)):
+    if _FAKE_WORDS.search(said(error)):
         return True
     last = _last(error)
     return (

@@ -25,7 +25,7 @@ SMALL = 64
 COMPOSED = frozenset(
     (
         *("isfinite", "isinf", "ldexp", "ldexp_", "mvlgamma", "mvlgamma_"),
-        *("native_dropout_backward", "gelu_backward", "equal"),
+        *("native_dropout_backward", "gelu_backward", "equal", "rrelu"),
     )
 )
 REDUCTIONS = (
@@ -37,8 +37,11 @@ Case = tuple[Any, list[Any], dict[str, Any]]
 
 def elementwise() -> Iterator[Any]:
     """Overloads of elementwise ops whose required arguments are tensors or numbers."""
-    for name in dir(ATEN):
-        packet = getattr(ATEN, name)
+    # `dir(ATEN)` has only those that something in the process has used.
+    schemas = torch._C._jit_get_all_schemas()  # noqa: SLF001 (all that there are)
+    found = {one.name for one in schemas if one.name.startswith("aten::")}
+    for name in sorted(one.removeprefix("aten::") for one in found):
+        packet = getattr(ATEN, name, None)
         if name.startswith(("_", "special_")) or name in COMPOSED:
             continue
         for overload in getattr(packet, "overloads", list)():

@@ -11,14 +11,13 @@ be slowest. Sums and their gradients go all to all, the rest is data parallel.
 from __future__ import annotations
 
 import csv
-import gc
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from estimate import perceptron
+from estimate import estimated, perceptron
 from pages import filled, parser, publish_section, table
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -205,24 +204,18 @@ def training(row: Row, rows: list[int], counts: list[int]) -> Callable[[], None]
     return step
 
 
-def estimated(row: Row) -> tracedb.Estimate:
+def step_of(row: Row) -> tracedb.Estimate:
     """The step from its code, as one CUDA graph."""
-    made: dict[str, Any] = {}
     rows, counts = spread(row)
-
-    def step() -> None:
-        if "step" not in made:
-            made["step"] = training(row, rows, counts)
-        made["step"]()
-
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = row.precision != "fp32"
     try:
         ranks = row.gpus if row.gpus > 1 else None
-        return tracedb.estimate(step, gpu=row.gpu, cuda_graph=True, ranks=ranks)
+        return estimated(
+            lambda: training(row, rows, counts), row.gpu, cuda_graph=True, ranks=ranks
+        )
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-        gc.collect()
 
 
 def section(path: Path) -> str:
@@ -235,7 +228,7 @@ def section(path: Path) -> str:
         ]  # fmt: skip
     cells, errors = [], []
     for row in rows:
-        found = estimated(row)
+        found = step_of(row)
         examples = row.batch * row.gpus
         rate = examples / found.step_ns * 1e9
         errors.append(rate / row.samples_per_second - 1)

@@ -112,7 +112,7 @@ def estimated_ms(precision: str, batch: int, *, cuda_graph: bool) -> float:
     """[ms] The estimate of one of them."""
     torch.backends.cuda.matmul.allow_tf32 = True
     dtype = _DTYPES[precision]
-    found = _estimated(lambda: inference(batch, dtype), cuda_graph=cuda_graph)
+    found = estimated(lambda: inference(batch, dtype), _GPU, cuda_graph=cuda_graph)
     return found.step_ns / 1e6
 
 
@@ -153,8 +153,12 @@ example. Large batches are too long; why is not known yet.
 """
 
 
-def _estimated(
-    make: Callable[[], Callable[[], None]], *, cuda_graph: bool = False
+def estimated(
+    make: Callable[[], Callable[[], None]],
+    gpu: str,
+    *,
+    cuda_graph: bool = False,
+    ranks: int | None = None,
 ) -> tracedb.Estimate:
     """Estimate a step whose model is created on fake tensors as well."""
     made: dict[str, Any] = {}
@@ -164,7 +168,7 @@ def _estimated(
             made["step"] = make()
         made["step"]()
 
-    found = tracedb.estimate(step, gpu=_GPU, cuda_graph=cuda_graph)
+    found = tracedb.estimate(step, gpu=gpu, cuda_graph=cuda_graph, ranks=ranks)
     gc.collect()
     return found
 
@@ -183,7 +187,7 @@ def _speed() -> Iterator[str]:
     }
     for name, make in makes.items():
         begin = process_time()
-        found = _estimated(make)
+        found = estimated(make, _GPU)
         yield f"| {name} | {found.kernel_count:,} | {process_time() - begin:.1f} |"
 
 

@@ -14,15 +14,13 @@ each table, SGD, a V100 with 16 GB.
 from __future__ import annotations
 
 import csv
-import gc
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
+from estimate import estimated
 from pages import filled, parser, publish_section, table
-
-import tracedb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,15 +91,7 @@ def training(rows: Sequence[int], width: int, *, is_fused: bool) -> Callable[[],
 
 def estimated_ms(rows: Sequence[int], width: int, *, is_fused: bool) -> float:
     """[ms] The step from its code."""
-    made: dict[str, Any] = {}
-
-    def step() -> None:
-        if "step" not in made:
-            made["step"] = training(rows, width, is_fused=is_fused)
-        made["step"]()
-
-    found = tracedb.estimate(step, gpu=_GPU)
-    gc.collect()
+    found = estimated(lambda: training(rows, width, is_fused=is_fused), _GPU)
     return found.step_ns / 1e6
 
 

@@ -83,6 +83,14 @@ def test_an_error_of_the_code_is_told_as_what_it_is(code: str, tmp_path: Path) -
     assert error_of(code, tmp_path).startswith(OWN[code])
 
 
+def test_a_folder_of_the_users_may_be_named_torch(tmp_path: Path) -> None:
+    """Whose an error is goes by where PyTorch is installed, not by names of folders."""
+    folder = tmp_path / "torch"
+    folder.mkdir()
+    code = "def step():\n    raise ValueError('fake tensors in my data')"
+    assert error_of(code, folder) == "4: ValueError: fake tensors in my data"
+
+
 @pytest.mark.parametrize("code", ESTIMATES)
 def test_an_error_of_fake_tensors_says_so(code: str, tmp_path: Path) -> None:
     """The line that needs a value is named, also where the code replaces the error."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from decimal import Decimal
@@ -59,8 +58,10 @@ SELECT
     extract_arg(flow.arg_set_id, 'cat') AS cat,
     source.name,
     target.name,
-    {prefix}(source, 'correlation') = {prefix}(target, 'correlation'),
-    {prefix}(source, 'critical') + {prefix}(target, 'critical')
+    extract_arg(source.arg_set_id, '{prefix}.correlation')
+    = extract_arg(target.arg_set_id, '{prefix}.correlation'),
+    extract_arg(source.arg_set_id, '{prefix}.critical')
+    + extract_arg(target.arg_set_id, '{prefix}.critical')
 FROM flow
 INNER JOIN slice AS source ON slice_out = source.id
 INNER JOIN slice AS target ON slice_in = target.id
@@ -70,12 +71,20 @@ INNER JOIN slice AS target ON slice_in = target.id
 def meant(processor: Processor, ending: str) -> list[tuple[Any, ...]]:
     """For each flow: category, names, if correlations are equal, ends on the path."""
     prefix = "args" if ending == ".json" else "debug"
-    query = re.sub(
-        r"\{prefix\}\((\w+), '(\w+)'\)",
-        rf"extract_arg(\1.arg_set_id, '{prefix}.\2')",
-        MEANT,
-    )
-    return processor.rows(query)
+    return processor.rows(MEANT.format(prefix=prefix))
+
+
+def reread(
+    events: list[dict[str, Any]], folder: Path, ending: str, load: Load
+) -> Processor:
+    """The export of a trace of these events, as Perfetto's trace processor has it."""
+    (folder / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with tracedb.open() as database:
+        database.ingest([folder / "trace.json"])
+        database.export(folder / f"out{ending}")
+    processor = load(folder / f"out{ending}")
+    assert processor.errors() == []
+    return processor
 
 
 @pytest.fixture(scope="module")
@@ -219,12 +228,7 @@ def test_slices_may_lie_anywhere(
     for name, tid in (("main", 7), ("", 8)):
         about = {"ph": "M", "name": "thread_name", "pid": 3, "tid": tid}
         events.append({**about, "ts": 0, "args": {"name": name}})
-    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
-    with tracedb.open() as database:
-        database.ingest([tmp_path / "trace.json"])
-        database.export(tmp_path / f"out{ending}")
-    processor = load(tmp_path / f"out{ending}")
-    assert processor.errors() == []
+    processor = reread(events, tmp_path, ending, load)
     shown = processor.rows(
         "SELECT slice.name, ts, dur, utid, track_id, thread.name FROM slice "
         "INNER JOIN thread_track ON slice.track_id = thread_track.id "
@@ -319,12 +323,7 @@ def test_arrows_meet_their_slices(ending: str, tmp_path: Path, load: Load) -> No
     """
     of_flows = {"cat": "ac2g", "name": "ac2g"}
     events = [one if one["ph"] == "X" else {**of_flows, **one} for one in CROSSING]
-    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
-    with tracedb.open() as database:
-        database.ingest([tmp_path / "trace.json"])
-        database.export(tmp_path / f"out{ending}")
-    processor = load(tmp_path / f"out{ending}")
-    assert processor.errors() == []
+    processor = reread(events, tmp_path, ending, load)
     flows = meant(processor, ending)
     assert {(a, b) for cat, a, b, *_ in flows if cat == "ac2g"} == {
         ("cudaLaunchKernel", "k"),

@@ -25,7 +25,8 @@ _FAKE_WORDS = re.compile(
 """Words of errors that PyTorch raises about tensors without values."""
 _UNEXPECTED = (AssertionError, AttributeError, KeyError, NotImplementedError)
 """Errors that a check of arguments, which real tensors have too, does not raise."""
-_TENSORS = "torch/_subclasses/"
+_TENSORS = "_subclasses/"
+"""The part of PyTorch that has fake tensors."""
 
 
 def first(error: BaseException) -> BaseException:
@@ -43,11 +44,9 @@ def first(error: BaseException) -> BaseException:
 def is_own(error: BaseException) -> bool:
     """Whether a line of the user's code, or of another library, raises the error."""
     last = _last(error)
-    if last is None or _is_fakes(last.tb_frame.f_code.co_filename):
+    if last is None or place.is_ours_or_torchs(last.tb_frame.f_code.co_filename):
         return False
     code = last.tb_frame.f_code
-    if "/torch/" in code.co_filename:
-        return False
     return dis.opname[code.co_code[last.tb_lasti]] in _RAISING
 
 
@@ -70,7 +69,7 @@ def is_of_fakes(error: BaseException) -> bool:
 
 
 def _is_fakes(file: str) -> bool:
-    return place.is_ours(file) or _TENSORS in file
+    return place.is_ours(file) or place.is_torchs(file, _TENSORS)
 
 
 def _last(error: BaseException) -> TracebackType | None:

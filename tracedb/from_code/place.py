@@ -50,9 +50,14 @@ def _passes_on(file: str) -> bool:
     return is_ours(file) or file.startswith(_WRAPPERS)
 
 
-@lru_cache(maxsize=4096)
-def _is_torchs(file: str) -> bool:
-    return is_ours(file) or file.startswith(_TORCH)
+def is_torchs(file: str, part: str = "") -> bool:
+    """Whether a file is PyTorch's own, or of that part of it (`optim/`)."""
+    return file.startswith(_TORCH + part)
+
+
+def is_ours_or_torchs(file: str) -> bool:
+    """Whether a file is this package's or PyTorch's."""
+    return is_ours(file) or is_torchs(file)
 
 
 def frame_of_caller() -> FrameType:
@@ -90,7 +95,7 @@ def is_asked_by_user() -> bool:
     if frame is None:
         return True
     asked = frame
-    while frame is not None and _is_torchs(frame.f_code.co_filename):
+    while frame is not None and is_ours_or_torchs(frame.f_code.co_filename):
         asked, frame = frame, frame.f_back
     file = asked.f_code.co_filename
     return file.startswith(_MODULES) and asked.f_code.co_name in _ASKING
@@ -112,4 +117,4 @@ def torch_frame() -> FrameType | None:
     frame = sys._getframe(1)  # noqa: SLF001
     while frame.f_back is not None and _passes_on(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame if frame.f_code.co_filename.startswith(_TORCH) else None
+    return frame if is_torchs(frame.f_code.co_filename) else None

@@ -49,6 +49,8 @@ from tracedb.synthetic.program import DATA_PREFIX, Action, seeded
 from tracedb.synthetic.random_program import STREAMS
 
 UNIT_NS = 20
+WRONG = 0.001
+"""[1] From this error of a step on, an answer is wrong."""
 CUDA = Delays()
 AMD = Delays(sync_return_ns=-8_000, copy_return_ns=-1_000)
 """Calls return before the recorded end of what they wait for."""
@@ -424,6 +426,23 @@ def assert_foretold(
         happened |= periods(happened, remaining(launched, numbers))
         foretold = {numbers.get(what, what): span for what, span in foretold.items()}
         assert wrong_times(happened, foretold) == {}, (one.name, rank, name)
+
+
+def period_error(
+    one: Case, name: str, predicted: Predicted, program: Program, delays: Delays
+) -> float:
+    """[1] Execute a changed program; the largest error of a step's period."""
+    errors = [0.0]
+    for rank, trace in enumerate(execute(program, delays)):
+        foretold = predicted.times[one.name, rank, name]
+        launched = predicted.launched[one.name, rank]
+        of_steps = remaining(launched, renumbered(foretold))
+        for key, (start_ns, end_ns) in periods(times(trace.truth), of_steps).items():
+            if key[0] == "period":
+                told = foretold[key]
+                lasting_ns = max(end_ns - start_ns, 1)
+                errors.append(abs((told[1] - told[0]) / lasting_ns - 1))
+    return max(errors)
 
 
 def remaining(launched: Launched, numbers: Mapping[Any, Any]) -> dict[int, list[Any]]:

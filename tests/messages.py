@@ -3,13 +3,15 @@
 `python tests/messages.py 1..20` executes random pipelines of ranks that pass batches
 forward and back, and ranks that send far ahead, with each change made in the program,
 and prints what is predicted otherwise. Sends wait for their receives, as NCCL's of
-large tensors, or do so only above a size.
+large tensors, or do so only above a size. If no message shows which do, it counts the
+answers that are wrong, and whether they say that they may be.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +31,17 @@ from composed import (
     rewritten,
 )
 from composed import Where as Chosen
-from executed import CUDA, Case, assert_foretold, case, predict, rounded, warm_up
+from executed import (
+    CUDA,
+    WRONG,
+    Case,
+    assert_foretold,
+    case,
+    period_error,
+    predict,
+    rounded,
+    warm_up,
+)
 
 from tracedb.synthetic import (
     Collective,
@@ -139,6 +151,24 @@ class _Queue(_Pipeline):
         return super().kernel_ns(rank) * (1, 10)[rank]
 
 
+class _Unseen(_Pipeline):
+    """The second rank is quick: nothing shows whether sends wait for late receives."""
+
+    ways, steps = (1,), 2
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self.ranks, self.limit = 2, random.choice(SIZES)
+
+    def kernel_ns(self, rank: int) -> int:
+        """[ns] The second rank takes a tenth of the time."""
+        return super().kernel_ns(rank) // (1, 10)[rank]
+
+    def _first_messages(self, _rank: int) -> Iterator[Action]:
+        """No messages."""
+        return iter(())
+
+
 def pipeline(seed: int) -> Case:
     """A random pipeline."""
     return _case("pipeline", _Pipeline, seed)
@@ -147,6 +177,11 @@ def pipeline(seed: int) -> Case:
 def queue(seed: int) -> Case:
     """A rank that sends far ahead of the one that receives."""
     return _case("queue", _Queue, seed)
+
+
+def unseen(seed: int) -> Case:
+    """A random pipeline whose trace does not show which sends wait."""
+    return _case("unseen", _Unseen, seed)
 
 
 def _case(name: str, kind: type[_Pipeline], seed: int) -> Case:
@@ -183,6 +218,13 @@ def slow(rank: int, factor: float) -> Part:
         lambda _, place: place.rank == rank and place.is_in(Op, "aten::mm"),
     )
     return paced(factor, chosen, ("T2", "T3"))
+
+
+def late(name: str) -> Part:
+    """A new op before each op of a name."""
+    new = {"action": "insert", "place": "before", "host_ns": 300_000}
+    edit = {"target": "op", "name": f"/{name}/", **new}
+    return part(5, change.insert_ops("before", name, 300_000), [edit])
 
 
 def in_op(name: str, rank: int | None = None) -> Chosen:
@@ -229,6 +271,8 @@ CHANGES = {
     "messages x3": work(Collective, 3),
     "messages x0": work(Collective, 0),
     "host of rank 1 x20": slow(1, 20),
+    "sends later": late("^c10d::send$"),
+    "receives later": late("^c10d::recv_$"),
     "no kernels of rank 1": no_work("kernel", in_op(MM, 1)),
     "no messages": no_work("collective", EVERYWHERE),
     "nothing sent by rank 0": unsent(0),
@@ -242,15 +286,41 @@ CHANGES = {
 """Each change, and its edits."""
 
 
+TOLD = """
+    SELECT path, scenario
+    FROM simulation.wait_guess
+    INNER JOIN prediction.variant USING (variant_id)
+    INNER JOIN staging.trace USING (trace_id)
+    WHERE kind = 'send'
+"""
+
+
 def check(one: Case, folder: Path) -> None:
     """Compare all times with each change with the predicted ones."""
     edits = {name: of.edits for name, of in CHANGES.items()}
-    predicted = predict(folder, [one], edits)
+    predicted = predict(folder, [one], edits, TOLD)
+    assert not predicted.answers, "all sizes are seen with late receivers"
     made = {"baseline": change.nothing} | {n: of.change for n, of in CHANGES.items()}
     for name, change_program in made.items():
         changed = change_program(one.known, one.delays)
         assert changed[0] != one.known or name == "baseline"
         assert_foretold(one, name, predicted, *changed)
+
+
+def judged(one: Case, folder: Path) -> dict[str, tuple[bool, bool]]:
+    """Whether each change is predicted wrongly, and says that it may be."""
+    edits = {name: of.edits for name, of in CHANGES.items()}
+    predicted = predict(folder, [one], edits, TOLD, drops_idle=True)
+    told = {name for rows in predicted.answers.values() for (name,) in rows}
+    return {
+        name: (
+            period_error(one, name, predicted, *of.change(one.known, one.delays))
+            > WRONG,
+            name in told,
+        )
+        for name, of in CHANGES.items()
+        if (one.name, 0, name) in predicted.times
+    }
 
 
 def main(seeds: range) -> None:
@@ -261,6 +331,16 @@ def main(seeds: range) -> None:
                 check(one, Path(folder))
         except AssertionError as error:
             sys.stdout.write(f"{str(error).splitlines()[0]}\n")
+    counts: Counter[str] = Counter()
+    for one in map(unseen, seeds):
+        with TemporaryDirectory() as folder:
+            for name, (is_wrong, is_told) in judged(one, Path(folder)).items():
+                kind = ("exact", "wrong")[is_wrong] + (", not told", ", told")[is_told]
+                counts[kind] += 1
+                if kind == "wrong, not told":
+                    sys.stdout.write(f"{one.name}, {name}: wrong without a word\n")
+    for kind, count in sorted(counts.items()):
+        sys.stdout.write(f"{count:5} {kind}\n")
 
 
 if __name__ == "__main__":

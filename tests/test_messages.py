@@ -33,6 +33,15 @@ def test_sends_ahead_of_their_receives_with_edits(tmp_path: Path) -> None:
     messages.check(QUEUE, tmp_path)
 
 
+def test_answers_say_if_sends_may_not_wait(tmp_path: Path) -> None:
+    """No receive is late in the trace, and with some changes it is."""
+    found = messages.judged(messages.unseen(2), tmp_path)
+    wrong = {name for name, (is_wrong, _) in found.items() if is_wrong}
+    told = {name for name, (_, is_told) in found.items() if is_told}
+    assert {"receives later", "host of rank 1 x20"} <= wrong <= told
+    assert {"sends later", "all kernels x2", "messages x3"}.isdisjoint(told)
+
+
 @contextmanager
 def recorded(one: Case, folder: Path, ahead_ns: int = 0) -> Iterator[tracedb.Database]:
     """The traces of a program; each rank's clock is ahead of that of the one before."""

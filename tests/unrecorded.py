@@ -13,18 +13,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from executed import (
+    WRONG,
     Case,
     Predicted,
     one_thread,
-    periods,
+    period_error,
     predict,
-    remaining,
-    renumbered,
-    times,
 )
 from test_reexecution import ALONE, CHANGES, TO_STREAMS
 
-from tracedb.synthetic import Form, execute
+from tracedb.synthetic import Form
 
 TOLD = """
     SELECT path, scenario, true
@@ -34,8 +32,6 @@ TOLD = """
     SELECT path, scenario, false
     FROM question.scenario_guess CROSS JOIN staging.trace
 """
-WRONG = 0.001
-"""[1] From this error of a step on, an answer is wrong."""
 
 
 def real(seed: int) -> Case:
@@ -46,17 +42,8 @@ def real(seed: int) -> Case:
 
 def error(one: Case, name: str, predicted: Predicted) -> float:
     """[1] The largest error of a step's period."""
-    program, delays = CHANGES[name][0](one.program, one.delays)
-    (trace,) = execute(program, delays)
-    foretold = predicted.times[one.name, 0, name]
-    of_steps = remaining(predicted.launched[one.name, 0], renumbered(foretold))
-    errors = [0.0]
-    for key, (start_ns, end_ns) in periods(times(trace.truth), of_steps).items():
-        if key[0] == "period":
-            told = foretold[key]
-            lasting_ns = max(end_ns - start_ns, 1)
-            errors.append(abs((told[1] - told[0]) / lasting_ns - 1))
-    return max(errors)
+    changed = CHANGES[name][0](one.program, one.delays)
+    return period_error(one, name, predicted, *changed)
 
 
 def search(seeds: range) -> None:

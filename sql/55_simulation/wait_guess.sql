@@ -1,9 +1,10 @@
--- Where the times of scenarios depend on what waits are for, because the profiler did not
--- record it, or it would change. `host`: a call would end at another time if it were for other work
--- (`graph.possible_target`). `stream`: GPU work would start later if it had to wait for work
--- that was over before it in the trace (`graph.possible_stream_wait`). `order`: a call would
--- wait for more or less work of other threads (`simulation.order_guess`). Included is what
--- changes by more than 0.1 % of the mean step.
+-- Where the times of scenarios depend on what waits are for, or whether there is a wait,
+-- because the profiler did not record it, or it would change. `host`: a call would end at
+-- another time if it were for other work (`graph.possible_target`). `stream`: GPU work would
+-- start later if it had to wait for work that was over before it in the trace
+-- (`graph.possible_stream_wait`). `order`: a call would wait for more or less work of other
+-- threads (`simulation.order_guess`). `send`: a send would not wait for its receiver
+-- (`simulation.send_guess`). Included is what changes by more than 0.1 % of the median step.
 -- One row per variant, trace and kind.
 -- Key: variant_id, trace_id, kind.
 CREATE VIEW simulation.wait_guess (
@@ -11,7 +12,7 @@ CREATE VIEW simulation.wait_guess (
     variant_id,
     -- The trace.
     trace_id,
-    -- `host`, `stream` or `order`.
+    -- `host`, `stream`, `order` or `send`.
     kind,
     -- Calls, or GPU work, of which that is true.
     wait_count,
@@ -54,7 +55,9 @@ stream AS (
 ),
 
 stepping AS (
-    SELECT trace_id, avg(end_ns - start_ns) AS step_ns FROM staging.step GROUP BY trace_id
+    SELECT trace_id, median(end_ns - start_ns) AS step_ns
+    FROM staging.step
+    GROUP BY trace_id
 )
 
 SELECT variant_id, trace_id, kind, count(*), max(guess_ns)
@@ -64,6 +67,8 @@ FROM (
     SELECT *, 'stream' FROM stream
     UNION ALL
     SELECT variant_id, trace_id, position, guess_ns, 'order' FROM simulation.order_guess
+    UNION ALL
+    SELECT variant_id, trace_id, gpu_op_id, guess_ns, 'send' FROM simulation.send_guess
 )
 INNER JOIN stepping USING (trace_id)
 WHERE guess_ns > 0.001 * step_ns

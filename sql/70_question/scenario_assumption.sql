@@ -105,6 +105,9 @@ assumed AS (
                 WHEN 'order'
                     THEN 'calls wait for the same work of other threads as recorded: in the order of '
                     || 'launches that results, {0} of them would end up to {1:.3f} ms earlier or later'
+                WHEN 'send'
+                    THEN 'sends wait for receivers that come later, which no send of their size is '
+                    || 'seen to do, or not to do: if not, {0} of them would end up to {1:.3f} ms earlier'
                 ELSE 'streams do not wait for work that was over, because such waits are not '
                 || 'recorded: with them, {2} would start up to {1:.3f} ms later'
             END,

@@ -17,7 +17,7 @@ from pages import parser, publish, table
 
 import tracedb
 from tracedb import Edit
-from tracedb.simulation import simulated
+from tracedb.whatif.simulation import simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

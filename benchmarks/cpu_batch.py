@@ -33,8 +33,8 @@ from side_by_side import Turn
 from whatif_pairs import MEMORY, NEEDED, record
 
 import tracedb
-from tracedb.edit_line import parse_setting
-from tracedb.scenario import UNPROFILED, of_scenario
+from tracedb.whatif.edit_line import parse_setting
+from tracedb.whatif.scenario import UNPROFILED, of_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from pages import parser, publish, table
 
 import tracedb
 from tracedb import Edit, catalog
-from tracedb.simulation import beside
+from tracedb.whatif.simulation import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -22,8 +22,6 @@ from pages import filled, machine, parser, publish, table
 
 import tracedb
 from tracedb import Edit
-from tracedb.edit_line import parse
-from tracedb.scenario import of_scenario
 from tracedb.synthetic import (
     Annotation,
     Collective,
@@ -47,6 +45,8 @@ from tracedb.synthetic import (
     training_job,
 )
 from tracedb.synthetic.program import seeded
+from tracedb.whatif.edit_line import parse
+from tracedb.whatif.scenario import of_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -294,7 +294,7 @@ def ingest(task: Job) -> Iterator[Outcome]:
 
     import tracedb
     from tracedb import catalog
-    from tracedb.simulation import beside
+    from tracedb.whatif.simulation import beside
 
     clock = Clock()
     with clock, tracedb.open(task.database) as database:
@@ -354,7 +354,7 @@ def timed(task: Job) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with the durations of all nodes in each scenario."""
     import tracedb
     from tracedb import catalog
-    from tracedb.simulation import beside
+    from tracedb.whatif.simulation import beside
 
     with (
         tracedb.open(task.database) as database,

@@ -29,8 +29,8 @@ from pages import filled, machine, parser, publish, table
 from side_by_side import AFTER, AGAIN, BEFORE, Measured, Repeat
 
 import tracedb
-from tracedb.edit_line import parse
-from tracedb.scenario import UNPROFILED, of_scenario
+from tracedb.whatif.edit_line import parse
+from tracedb.whatif.scenario import UNPROFILED, of_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
     from side_by_side import Turn, Watch
 
-    from tracedb.scenario import Edit
+    from tracedb.whatif.scenario import Edit
 
 WARMUP, RECORDED = 3, 12
 """Steps of a recording: warm-up, and recorded."""

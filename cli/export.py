@@ -70,7 +70,7 @@ def export(  # noqa: PLR0913 (one parameter an option)
     them is the step time. Chakra counts whole microseconds; `duration_ns` has the exact
     time.
     """
-    from tracedb.export import format_of
+    from tracedb.export.perfetto import format_of
 
     format_ = format_ or format_of(path)
     with options.simulated(database, method, scenario) as db:

@@ -243,7 +243,7 @@ def _write_effects(
     part: Part,
 ) -> None:
     """Write the effect of the scenarios or of the profiler, and what they match."""
-    from tracedb.scenario import UNPROFILED
+    from tracedb.whatif.scenario import UNPROFILED
 
     edits = path or [UNPROFILED]
     with db.simulate([method or "replay"], edits, only_steps=True) as beside:

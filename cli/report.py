@@ -13,7 +13,7 @@ from . import options
 from .terminal import tell
 
 if TYPE_CHECKING:
-    from tracedb.scenario import Edit
+    from tracedb.whatif.scenario import Edit
 
 
 @click.command(
@@ -88,7 +88,7 @@ def _edits(
     database: tracedb.Database, path: str | None, *, stored: bool
 ) -> list[Edit] | None:
     """The edits of a file and of the database, if either is asked for."""
-    from tracedb.scenario import read_scenarios
+    from tracedb.whatif.scenario import read_scenarios
 
     if path is None and not stored:
         return None

@@ -18,7 +18,7 @@ from .terminal import tell
 if TYPE_CHECKING:
     import polars as pl
 
-    from tracedb.scenario import Edit
+    from tracedb.whatif.scenario import Edit
 
 _ROWS = {
     "summary": (
@@ -174,7 +174,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     gain if an op, a kernel, a module, an overhead type or a wait took no time or half
     its time, or if a kernel reached its roofline.
     """
-    from tracedb.scenario import file_schema, read_scenarios
+    from tracedb.whatif.scenario import file_schema, read_scenarios
 
     if schema:
         click.echo(file_schema().decode())
@@ -221,8 +221,8 @@ def _typed(
 
     They are `whole` if no sweep completes them.
     """
-    from tracedb.edit_line import parse, parse_setting
-    from tracedb.scenario import check, of_scenario
+    from tracedb.whatif.edit_line import parse, parse_setting
+    from tracedb.whatif.scenario import check, of_scenario
 
     if name is not None and (each or not [*lines, *settings]):
         raise click.UsageError("--name needs --edit, --remove or --set, without --each")

@@ -18,8 +18,6 @@ from support import rows
 import tracedb
 from tracedb import Edit
 from tracedb.errors import ScenarioError
-from tracedb.scenario import check_matches
-from tracedb.simulation import beside as simulated_beside
 from tracedb.synthetic import (
     Annotation,
     Around,
@@ -47,6 +45,8 @@ from tracedb.synthetic import (
 from tracedb.synthetic.execution import START_NS
 from tracedb.synthetic.program import DATA_PREFIX, Action, seeded
 from tracedb.synthetic.random_program import STREAMS
+from tracedb.whatif.scenario import check_matches
+from tracedb.whatif.simulation import beside as simulated_beside
 
 UNIT_NS = 20
 WRONG = 0.001

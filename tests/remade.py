@@ -26,9 +26,9 @@ from support import rows
 import tracedb
 from tracedb import Edit
 from tracedb.errors import ScenarioError
-from tracedb.simulation import beside as simulated_beside
 from tracedb.synthetic import execute
 from tracedb.synthetic.execution import START_NS
+from tracedb.whatif.simulation import beside as simulated_beside
 
 BASELINE = "baseline"
 WORK = """

@@ -17,9 +17,16 @@ import odd_traces
 
 import tracedb
 from tracedb import Edit
-from tracedb.selection import FIELDS as SELECTING
-from tracedb.selection import TYPES, Phase, is_expression, ranges, used, wrong_selection
 from tracedb.synthetic.program import seeded
+from tracedb.whatif.selection import FIELDS as SELECTING
+from tracedb.whatif.selection import (
+    TYPES,
+    Phase,
+    is_expression,
+    ranges,
+    used,
+    wrong_selection,
+)
 
 Row = dict[str, Any]
 Times = list[tuple[int, int]]
@@ -463,7 +470,7 @@ def found(
     database: tracedb.Database, edits: list[Edit]
 ) -> dict[str, tuple[dict[tuple[int, int], int], Works]]:
     """What edits select, each in its own scenario: spans and GPU work."""
-    from tracedb.simulation import beside
+    from tracedb.whatif.simulation import beside
 
     chosen: dict[str, tuple[dict[tuple[int, int], int], Works]] = {
         edit.scenario: ({}, set()) for edit in edits

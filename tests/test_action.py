@@ -11,9 +11,9 @@ from support import SAMPLES, Ingested
 
 import tracedb
 from tracedb import Edit
-from tracedb.action import wrong_action
-from tracedb.edit_line import parse
-from tracedb.scenario import of_scenario
+from tracedb.whatif.action import wrong_action
+from tracedb.whatif.edit_line import parse
+from tracedb.whatif.scenario import of_scenario
 
 US = 1_000
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import nn
 
-from tracedb.batch_dims import (
+from tracedb.whatif.batch_dims import (
     BATCH,
     BOTH,
     CONSTANT,

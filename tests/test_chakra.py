@@ -29,7 +29,7 @@ import tracedb
 from tracedb import Edit
 from tracedb.cli.main import tracedb as command
 from tracedb.errors import QueryError
-from tracedb.timed_graph import Work, nodes, timed
+from tracedb.export.timed_graph import Work, nodes, timed
 
 Node = dict[str, Any]
 METADATA, LOAD, STORE, COMPUTE, SEND, RECEIVE, COLLECTIVE = 1, 2, 3, 4, 5, 6, 7

@@ -31,9 +31,9 @@ from test_changed_work import (
 import tracedb
 from tracedb import Edit
 from tracedb.cli.main import tracedb as command
-from tracedb.edit_line import parse, parse_setting
 from tracedb.errors import ScenarioError
 from tracedb.synthetic import Delays, Program
+from tracedb.whatif.edit_line import parse, parse_setting
 
 STEPS = 2
 OF_STEPS = ":kernel step=1..2"

@@ -20,9 +20,7 @@ from support import CORPUS, Ingested, needs_corpus, rows
 
 import tracedb
 from tracedb import Edit
-from tracedb.edit_line import parse, parse_setting
 from tracedb.errors import ScenarioError
-from tracedb.scenario import Change, of_scenario
 from tracedb.synthetic import (
     Copy,
     Delays,
@@ -36,6 +34,8 @@ from tracedb.synthetic import (
     execute,
     step,
 )
+from tracedb.whatif.edit_line import parse, parse_setting
+from tracedb.whatif.scenario import Change, of_scenario
 
 BATCH, WIDTH, DEEP = 384, 512, 1000
 GEMM = "sm90_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x32_cublas"

@@ -16,10 +16,10 @@ from support import Ingested, rows
 
 import tracedb
 from tracedb.cli.main import tracedb as command
-from tracedb.edit_line import parse, parse_setting
 from tracedb.errors import ScenarioError
-from tracedb.scenario import of_scenario
 from tracedb.synthetic import Delays, Gap, Op, Program, Rank, Thread, execute, step
+from tracedb.whatif.edit_line import parse, parse_setting
+from tracedb.whatif.scenario import of_scenario
 
 BATCH, WIDTH, DEEP = 96, 512, 1_000
 STEPS = 2

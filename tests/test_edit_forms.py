@@ -16,10 +16,10 @@ from support import SAMPLES, Ingested
 
 import tracedb
 from tracedb import Edit
-from tracedb.action import ACTIONS, DTYPES, RULES, STATISTICS, VALUES
-from tracedb.edit_line import parse
-from tracedb.scenario import check, of_scenario, read_scenarios, stored_edits
-from tracedb.selection import FIELDS, NUMBERS, TEXTS, TYPES, Phase
+from tracedb.whatif.action import ACTIONS, DTYPES, RULES, STATISTICS, VALUES
+from tracedb.whatif.edit_line import parse
+from tracedb.whatif.scenario import check, of_scenario, read_scenarios, stored_edits
+from tracedb.whatif.selection import FIELDS, NUMBERS, TEXTS, TYPES, Phase
 
 TEXT = st.one_of(
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12),

@@ -13,7 +13,7 @@ from recorded import recordings, scores
 from support import SAMPLES
 
 import tracedb
-from tracedb.scenario import UNPROFILED
+from tracedb.whatif.scenario import UNPROFILED
 
 if TYPE_CHECKING:
     from support import Ingested

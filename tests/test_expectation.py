@@ -16,9 +16,9 @@ from support import SAMPLES, Ingested, rows
 
 import tracedb
 from tracedb import catalog
-from tracedb.scenario import BASELINE, Edit
-from tracedb.simulation import simulated
 from tracedb.synthetic import Delays, execute, random_program
+from tracedb.whatif.scenario import BASELINE, Edit
+from tracedb.whatif.simulation import simulated
 
 ALIKE = ("ordinal", "shapes", "name", "type")
 FIELDS = {

@@ -14,7 +14,7 @@ import pytest
 from support import ROOT
 
 import tracedb
-from tracedb.scenario import check
+from tracedb.whatif.scenario import check
 
 torch = pytest.importorskip("torch", reason="measuring needs tracedb[record]")
 torch.set_num_threads(1)  # other tests run beside these

@@ -11,7 +11,7 @@ import pytest
 from support import SAMPLES, Ingested
 
 import tracedb
-from tracedb.simulation import simulated
+from tracedb.whatif.simulation import simulated
 
 METHODS = {"lin2022": (2_000, 4_000, 5_000), "lin2022_as_profiled": (0, None, 0)}
 GAP_NS = 1_000

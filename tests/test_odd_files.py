@@ -25,7 +25,7 @@ from tracedb.cli.main import tracedb as command
 from tracedb.errors import HardwareError, LibraryError, MeasurementError, ScenarioError
 from tracedb.kernels.groups import groups_of
 from tracedb.kernels.measurements import TIMES
-from tracedb.scenario import read_scenarios
+from tracedb.whatif.scenario import read_scenarios
 
 SAMPLE = SAMPLES / "generated_gpu" / "rank0.kineto.json.gz"
 LONGEST = 1_000

@@ -14,8 +14,8 @@ from support import SAMPLES, Ingested
 import tracedb
 from tracedb import overhead_library
 from tracedb.cli.main import tracedb as command
-from tracedb.simulation import simulated
 from tracedb.synthetic import Delays, execute, random_program
+from tracedb.whatif.simulation import simulated
 
 EXPECTED = """
 SELECT

@@ -16,7 +16,7 @@ from support import CORPUS, SAMPLES, DatabaseOf, Ingested, needs_corpus, rows
 from test_report import hostile_trace
 
 import tracedb
-from tracedb import pftrace
+from tracedb.export import pftrace
 
 pytestmark = needs_perfetto
 

@@ -15,11 +15,11 @@ from click.testing import CliRunner
 from support import SAMPLES, DatabaseOf, rows
 
 import tracedb
-from tracedb import pftrace
 from tracedb.cli.main import tracedb as command
 from tracedb.errors import IngestError
+from tracedb.export import pftrace
+from tracedb.export.pftrace import HEAD
 from tracedb.ingest.foreign import perfetto
-from tracedb.pftrace import HEAD
 from tracedb.protobuf import message, number, text
 
 Row = dict[str, Any]

@@ -26,8 +26,6 @@ from loading import Answer, answers, counted, loading_job
 from support import rows
 
 import tracedb
-from tracedb.edit_line import parse
-from tracedb.scenario import of_scenario
 from tracedb.synthetic import (
     Crew,
     Delays,
@@ -42,6 +40,8 @@ from tracedb.synthetic import (
     taking_turns,
 )
 from tracedb.synthetic.program import Action
+from tracedb.whatif.edit_line import parse
+from tracedb.whatif.scenario import of_scenario
 
 SEEDS = range(6)
 LOADER = Crew(workers=0, loaders=1, loading=0.8)

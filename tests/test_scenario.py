@@ -16,9 +16,9 @@ from support import SAMPLES, Ingested, rows
 import tracedb
 from tracedb import Edit
 from tracedb.cli.main import tracedb as command
-from tracedb.edit_line import parse
-from tracedb.scenario import UNPROFILED, of_scenario, read_scenarios
-from tracedb.simulation import simulated
+from tracedb.whatif.edit_line import parse
+from tracedb.whatif.scenario import UNPROFILED, of_scenario, read_scenarios
+from tracedb.whatif.simulation import simulated
 
 MS, US = 1_000_000, 1_000
 

@@ -15,9 +15,9 @@ from support import SAMPLES, Ingested
 
 import tracedb
 from tracedb import Edit
-from tracedb.selection import TEXTS, used
 from tracedb.synthetic import Gap, Launch, Op, Program, Rank, Thread, execute, step
 from tracedb.synthetic.program import seeded
+from tracedb.whatif.selection import TEXTS, used
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def selections(draw: st.DrawFn) -> list[dict[str, Any]]:
         fields |= {name: draw(st.sampled_from(NAMES[name])) for name in names}
         try:
             edit = made(str(number), fields)
-            tracedb.scenario.check([edit])
+            tracedb.whatif.scenario.check([edit])
         except tracedb.ScenarioError:
             continue
         drawn.append(fields)

@@ -15,10 +15,11 @@ from hypothesis.extra import numpy as arrays
 from support import CORPUS, SAMPLES, Ingested, needs_corpus, rows, write_generated
 
 import tracedb
-from tracedb import Edit, catalog, twin, twin_graph
-from tracedb.action import RULES
+from tracedb import Edit, catalog
 from tracedb.errors import ScenarioError
 from tracedb.synthetic import Delays, execute, random_program
+from tracedb.whatif import twin, twin_graph
+from tracedb.whatif.action import RULES
 
 SEEDS = range(4)
 HALF = {"target": "gpu", "factor": 0.5}

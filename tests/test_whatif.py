@@ -20,10 +20,10 @@ from support import CORPUS, ROOT, SAMPLES, Ingested, needs_corpus, rewrite, rows
 import tracedb
 from tracedb import Edit
 from tracedb.cli.main import tracedb as command
-from tracedb.edit_line import parse
-from tracedb.scenario import Change, file_schema, of_scenario, read_scenarios
-from tracedb.sweep import swept
 from tracedb.synthetic import Delays, Gap, Op, Program, Rank, Thread, execute, step
+from tracedb.whatif.edit_line import parse
+from tracedb.whatif.scenario import Change, file_schema, of_scenario, read_scenarios
+from tracedb.whatif.sweep import swept
 
 PAGE = ROOT / "docs" / "scenarios.md"
 MOST_LINES = 20

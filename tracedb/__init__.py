@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from tracedb.from_code.estimation import Estimate, estimate
     from tracedb.from_code.sweep import estimate_sweep
     from tracedb.profiling import profile
-    from tracedb.scenario import Edit
     from tracedb.sharding.run import Sharding, shard
+    from tracedb.whatif.scenario import Edit
 
 __all__ = [
     "Database",
@@ -91,7 +91,7 @@ NODE_KINDS = (
 
 _HOMES = {
     "Database": ("tracedb.database", "Database"),
-    "Edit": ("tracedb.scenario", "Edit"),
+    "Edit": ("tracedb.whatif.scenario", "Edit"),
     "Estimate": ("tracedb.from_code.estimation", "Estimate"),
     "estimate": ("tracedb.from_code.estimation", "estimate"),
     "estimate_sweep": ("tracedb.from_code.sweep", "estimate_sweep"),

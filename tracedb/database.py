@@ -41,11 +41,11 @@ from tracedb.errors import DatabaseError, IngestError, QueryError
 from tracedb.near import closest, meant, near_path
 from tracedb.outputs import make_folder
 from tracedb.part import whole_number
-from tracedb.ranking import ranked_edits
 from tracedb.remote import is_remote
-from tracedb.scenario import check, read_scenarios, stored_edits
-from tracedb.sweep import swept
 from tracedb.user_rows import user_rows
+from tracedb.whatif.ranking import ranked_edits
+from tracedb.whatif.scenario import check, read_scenarios, stored_edits
+from tracedb.whatif.sweep import swept
 from tracedb.words import counted
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from tracedb.diff import Difference
     from tracedb.lake import Place
     from tracedb.part import Part, Within
-    from tracedb.scenario import Edit
+    from tracedb.whatif.scenario import Edit
 
     Pair = tuple[int | None, int | None]
 
@@ -351,7 +351,7 @@ class Database:
         """Store what this answer about scenarios reads and others read, too."""
         if not self._shared:
             return
-        from tracedb.simulation import store
+        from tracedb.whatif.simulation import store
 
         read = catalog.sources(name) | {name}
         store(self._connection, [view for view in self._shared if view in read])
@@ -482,10 +482,11 @@ class Database:
     ) -> pl.DataFrame:
         """What scenarios do to each step: `question.scenario_effect`.
 
-        The scenarios are a file (`tracedb.scenario`) or edits; the method predicts
-        everything else. `question.scenario_match` in a `simulate` block shows what each
-        edit matches. Raises `ScenarioError` for an edit that cannot be carried out or
-        matches nothing, `QueryError` for a method that is not in `tracedb.METHODS`.
+        The scenarios are a file (`tracedb.whatif.scenario`) or edits; the method
+        predicts everything else. `question.scenario_match` in a `simulate` block shows
+        what each edit matches. Raises `ScenarioError` for an edit that cannot be
+        carried out or matches nothing, `QueryError` for a method that is not in
+        `tracedb.METHODS`.
         """
         with self.simulate((method,), edits, only_steps=True) as beside:
             return beside.relation("question.scenario_effect")
@@ -502,12 +503,12 @@ class Database:
         """All relations for some methods and scenarios, in a `with` block.
 
         Answers in the block are for these methods only: for the baseline, and for each
-        scenario of the edits, which may also be a file (`tracedb.scenario`). This
-        database does not change. `library` is the file that the method `library` learns
-        from. With `only_steps`, scenarios that change only durations are evaluated with
-        arrays, which is much faster: step times (`question.scenario_effect`,
-        `critical_path.step_period`) are the same, and other relations lack these
-        scenarios.
+        scenario of the edits, which may also be a file (`tracedb.whatif.scenario`).
+        This database does not change. `library` is the file that the method `library`
+        learns from. With `only_steps`, scenarios that change only durations are
+        evaluated with arrays, which is much faster: step times
+        (`question.scenario_effect`, `critical_path.step_period`) are the same, and
+        other relations lack these scenarios.
 
         >>> with tracedb.open() as db, db.simulate(["replay"]) as beside:
         ...     beside.ask("gpu_active").height
@@ -517,7 +518,7 @@ class Database:
         `ScenarioError` for edits that cannot be carried out or match nothing,
         `LibraryError` for a file that is not a library.
         """
-        from tracedb.simulation import SHARED, simulated
+        from tracedb.whatif.simulation import SHARED, simulated
 
         for method in methods:
             self._check_method(method)
@@ -827,10 +828,10 @@ class Database:
         Raises `QueryError` if there is no such run, step or format, `ReportError` if
         the file cannot be written.
         """
-        from tracedb.chakra import write_chakra
-        from tracedb.export import format_of, write_chrome, write_pftrace
+        from tracedb.export.chakra import write_chakra
+        from tracedb.export.perfetto import format_of, write_chrome, write_pftrace
+        from tracedb.export.speedscope import write_speedscope
         from tracedb.report import find_run
-        from tracedb.speedscope import write_speedscope
 
         writers = {
             "chrome": write_chrome,

@@ -151,8 +151,8 @@ def _ranking(database: Database, method: str) -> dict[str, Any]:
 
 def _effects(database: Database, lines: list[str], method: str) -> dict[str, Any]:
     """The answers to a scenario of these edits."""
-    from tracedb.edit_line import parse
-    from tracedb.scenario import of_scenario
+    from tracedb.whatif.edit_line import parse
+    from tracedb.whatif.scenario import of_scenario
 
     name = "; ".join(lines)
     edits = [of_scenario(name, parse(line)) for line in lines]

@@ -29,8 +29,8 @@ from recorded import Recorded, percent, recordings, scored, scores
 
 import tracedb
 from tracedb import overhead_library
-from tracedb.scenario import UNPROFILED
-from tracedb.simulation import simulated
+from tracedb.whatif.scenario import UNPROFILED
+from tracedb.whatif.simulation import simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

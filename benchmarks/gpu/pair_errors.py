@@ -13,9 +13,9 @@ from pages import goal, table
 from recorded import percent
 
 import tracedb
-from tracedb.edit_line import parse, parse_setting
 from tracedb.errors import TracedbError
-from tracedb.scenario import UNPROFILED, of_scenario
+from tracedb.whatif.edit_line import parse, parse_setting
+from tracedb.whatif.scenario import UNPROFILED, of_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from recorded import Recorded
 
-    from tracedb.scenario import Edit
+    from tracedb.whatif.scenario import Edit
 
 GOAL = 5.0
 """[%] The median error."""

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Raw
 
 from tracedb.duck import can_read, registered
+from tracedb.export.layout import FIELD as MOVED
 from tracedb.ingest.json_text import REPEATED, entries, field_count
-from tracedb.layout import FIELD as MOVED
 
 if TYPE_CHECKING:
     import duckdb

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from tracedb.errors import ForeignFileError, IngestError
+from tracedb.export.pftrace import MARK, ORDER, OWN, VALUE, Part
 from tracedb.ingest.decompress import most_text
 from tracedb.ingest.foreign.event import Event, ForeignTrace, as_text, batched, metadata
-from tracedb.pftrace import MARK, ORDER, OWN, VALUE, Part
 from tracedb.protobuf import (
     BYTES,
     VARINT,

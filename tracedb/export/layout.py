@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracedb.pftrace import ANNOTATIONS
+from tracedb.export.pftrace import ANNOTATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
-from tracedb.action import VALUES, action_of
 from tracedb.errors import ScenarioError
-from tracedb.scenario import FIELDS, Change, Edit, check
+from tracedb.whatif.action import VALUES, action_of
+from tracedb.whatif.scenario import FIELDS, Change, Edit, check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

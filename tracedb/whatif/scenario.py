@@ -6,8 +6,8 @@ A file of scenarios is JSON or TOML: each name has a list of edits, as
      "no copies": [{"target": "gpu", "type": "memcpy", "action": "remove"}],
      "no overheads": ["host x0"]}
 
-An edit is an object, or a line (`tracedb.edit_line`). `tracedb.selection` says which
-fields select the targets, `tracedb.action` what is done to them.
+An edit is an object, or a line (`edit_line`). `selection` says which fields select the
+targets, `action` what is done to them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ import duckdb
 import msgspec
 from msgspec import structs
 
-from tracedb import selection
-from tracedb.action import (
+from tracedb.duck import one_line, stoppable
+from tracedb.errors import QueryError, ScenarioError
+from tracedb.json_file import decode, read_text
+from tracedb.whatif import selection
+from tracedb.whatif.action import (
     ACTIONS,
     DTYPES,
     STATISTICS,
@@ -32,10 +35,7 @@ from tracedb.action import (
     Statistic,
     wrong_action,
 )
-from tracedb.duck import one_line, stoppable
-from tracedb.errors import QueryError, ScenarioError
-from tracedb.json_file import decode, read_text
-from tracedb.selection import Selection, near_misses, selected, wrong_selection
+from tracedb.whatif.selection import Selection, near_misses, selected, wrong_selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -150,7 +150,7 @@ def _edits(scenarios: object) -> Iterator[Edit]:
 def _edit(scenario: str, place: str, fields: object) -> Edit:
     """One edit, with each of its fields checked."""
     if isinstance(fields, str):
-        from tracedb.edit_line import parse
+        from tracedb.whatif.edit_line import parse
 
         try:
             return of_scenario(scenario, parse(fields))

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tracedb.action import RULES, action_of
 from tracedb.duck import registered
 from tracedb.errors import ScenarioError
-from tracedb.twin_graph import Changes, Graph
+from tracedb.whatif.action import RULES, action_of
+from tracedb.whatif.twin_graph import Changes, Graph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import duckdb
 
-    from tracedb.scenario import Edit
-    from tracedb.twin_graph import Columns, Numbers, Periods
+    from tracedb.whatif.scenario import Edit
+    from tracedb.whatif.twin_graph import Columns, Numbers, Periods
 
 RESULT = "critical_path.step_period"
 """The relation with the step times of all variants."""

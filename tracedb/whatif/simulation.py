@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from tracedb import batch_change, catalog, changed_work, overhead_library, twin
-from tracedb.action import check_conflicts, check_effects
+from tracedb import catalog, overhead_library
 from tracedb.duck import connections, literal, quoted, scalar
 from tracedb.errors import ScenarioError
-from tracedb.scenario import check_matches, chosen_nodes, set_edits
+from tracedb.whatif import batch_change, changed_work, twin
+from tracedb.whatif.action import check_conflicts, check_effects
+from tracedb.whatif.scenario import check_matches, chosen_nodes, set_edits
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
     from pathlib import Path
 
-    from tracedb.scenario import Edit
+    from tracedb.whatif.scenario import Edit
 
 SHARED = (
     "critical_path.path",
@@ -62,8 +63,8 @@ def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
     They are simulated for the baseline and for each scenario of the edits; the method
     `library` learns from that file. Relations that depend on them are computed in
     memory unless stored; others are those of the database. With `only_steps`, arrays
-    evaluate scenarios that change only durations (`tracedb.twin`), and give only their
-    step times. Raises `ScenarioError` for an edit that matches nothing, or two that
+    evaluate scenarios that change only durations (`twin`), and give only their step
+    times. Raises `ScenarioError` for an edit that matches nothing, or two that
     conflict.
     """
     there = [int(n) for (n,) in connection.execute(_THERE, [[*methods]]).fetchall()]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracedb.scenario import Edit
-from tracedb.selection import wrong_expression
+from tracedb.whatif.scenario import Edit
+from tracedb.whatif.selection import wrong_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

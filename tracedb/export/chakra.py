@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from tracedb.errors import QueryError, ReportError
-from tracedb.export import check_step
+from tracedb.export.perfetto import check_step
+from tracedb.export.run_graph import RunGraph
+from tracedb.export.timed_graph import nodes, timed
 from tracedb.outputs import EXPORT, check_place, written
 from tracedb.protobuf import encoded, message, number, text
-from tracedb.run_graph import RunGraph
-from tracedb.timed_graph import nodes, timed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import duckdb
 
-    from tracedb.timed_graph import Node, Work
+    from tracedb.export.timed_graph import Node, Work
 
 _METADATA, _LOAD, _STORE, _COMPUTE = 1, 2, 3, 4
 _SEND, _RECEIVE, _COLLECTIVE = 5, 6, 7

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
-from tracedb.action import ACTIONS, STATISTICS
 from tracedb.errors import ScenarioError
-from tracedb.scenario import FIELDS, Change
-from tracedb.selection import TYPES
+from tracedb.whatif.action import ACTIONS, STATISTICS
+from tracedb.whatif.scenario import FIELDS, Change
+from tracedb.whatif.selection import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

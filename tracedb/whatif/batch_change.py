@@ -3,7 +3,7 @@
 If other runs in the database execute the same ops at other batch sizes, each size is
 fitted as an affine function of the batch size, as `tracedb estimate --sweep` does
 (`tracedb.from_code.sizes`). Otherwise the batch dimensions are inferred from the ops of
-the recording (`tracedb.batch_dims`). Unknown sizes are stored with the reason; if they
+the recording (`batch_dims`). Unknown sizes are stored with the reason; if they
 concern much of the GPU time (without GPU work, of the op time), the edit is refused.
 """
 
@@ -16,7 +16,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tracedb.batch_dims import (
+from tracedb.duck import registered
+from tracedb.errors import ScenarioError
+from tracedb.from_code.sizes import evaluate, fitted, join_text, split_text
+from tracedb.whatif.batch_dims import (
     BOTH,
     CONSTANT,
     UNKNOWN,
@@ -25,9 +28,6 @@ from tracedb.batch_dims import (
     recorded_batch,
     shapes,
 )
-from tracedb.duck import registered
-from tracedb.errors import ScenarioError
-from tracedb.from_code.sizes import evaluate, fitted, join_text, split_text
 from tracedb.words import shortened
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from tracedb.batch_dims import Dims
+    from tracedb.whatif.batch_dims import Dims
 
 TABLE = "reference.scaled_argument"
 _MOST = 0.05

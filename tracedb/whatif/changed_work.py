@@ -1,7 +1,7 @@
 """Predict work on another GPU, of another type, or at another batch size.
 
 The relations that describe GPU work and its roofline are computed again, in memory,
-over the changed devices, types and sizes (`tracedb.batch_change`). Kernel models
+over the changed devices, types and sizes (`tracedb.whatif.batch_change`). Kernel models
 predict them as in any trace. `reference.changed_estimate` holds the predictions for the
 recorded and the changed work; `prediction.changed_time` turns them into factors. In
 traces without GPU work, ops that compute on the host get the other batch size:
@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from tracedb import batch_change, catalog, estimates
+from tracedb import catalog, estimates
 from tracedb.duck import literal, one_thread, quoted, registered, scalar
 from tracedb.errors import ScenarioError
 from tracedb.near import alike, meant
+from tracedb.whatif import batch_change
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
     import duckdb
 
-    from tracedb.scenario import Edit
+    from tracedb.whatif.scenario import Edit
 
 TABLE = "reference.changed_estimate"
 OPS = "reference.op_estimate"

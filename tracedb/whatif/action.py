@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from tracedb.errors import ScenarioError
-from tracedb.selection import wrong_expression
+from tracedb.whatif.selection import wrong_expression
 from tracedb.words import counted
 
 if TYPE_CHECKING:
     import duckdb
 
-    from tracedb.scenario import Change
+    from tracedb.whatif.scenario import Change
 
 Action = Literal[
     "scale",
@@ -34,7 +34,7 @@ STATISTICS: tuple[str, ...] = get_args(Statistic)
 Dtype = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 DTYPES: tuple[str, ...] = get_args(Dtype)
 ELSEWHERE = ("to_gpu", "to_dtype", "to_batch")
-"""The values that change GPU, type or batch size (`tracedb.changed_work`)."""
+"""The values that change GPU, type or batch size (`tracedb.whatif.changed_work`)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Rule:
     """Optional values."""
     times: tuple[str, ...] = ()
     """The targets of which it changes only durations, not dependencies: arrays can
-    evaluate these (`tracedb.twin`)."""
+    evaluate these (`tracedb.whatif.twin`)."""
 
     @property
     def values(self) -> tuple[str, ...]:

@@ -15,9 +15,9 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from tracedb import pftrace
 from tracedb.errors import QueryError, ReportError
-from tracedb.layout import FIELD, Layout
+from tracedb.export import pftrace
+from tracedb.export.layout import FIELD, Layout
 from tracedb.outputs import EXPORT, check_place, written_bytes
 from tracedb.part import NO_STEPS, no_such_number
 

@@ -15,7 +15,7 @@ import msgspec
 
 import tracedb
 from tracedb.errors import ReportError
-from tracedb.export import check_step
+from tracedb.export.perfetto import check_step
 from tracedb.outputs import EXPORT, check_place, written_bytes
 
 if TYPE_CHECKING:

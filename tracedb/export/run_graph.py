@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracedb.timed_graph import Work
+from tracedb.export.timed_graph import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

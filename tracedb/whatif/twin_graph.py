@@ -1,8 +1,8 @@
 """Compute the step times of many scenarios at once, with arrays.
 
-The graph is that of `simulation`, with its segments; `tracedb.twin` reads it. Matrices
-have a row per scenario where nodes are summed, and a column per scenario where the
-begins of segments are computed.
+The graph is that of `simulation`, with its segments; `twin` reads it. Matrices have a
+row per scenario where nodes are summed, and a column per scenario where the begins of
+segments are computed.
 """
 
 from __future__ import annotations

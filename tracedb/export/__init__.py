@@ -1,0 +1,1 @@
+"""Runs for other tools: Perfetto, speedscope and Chakra."""

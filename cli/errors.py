@@ -26,6 +26,8 @@ _PLAIN = {
     "is not a valid float": "is not a number",
 }
 """Words of click for types, and plain ones."""
+_FILES = ("-o", "--out", "--output", "--database")
+"""Options that users try for the file that a command writes."""
 _MOST = 8
 """How many commands that have an option are named."""
 _CLOSED = 141
@@ -128,13 +130,20 @@ def _owners(error: click.UsageError) -> str:
     """The error for an option of other commands, which names these; else empty."""
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return ""
+    told = f"no such option '{error.option_name}'"
+    own = error.ctx.command
+    if error.option_name in _FILES and _has(own, "--db"):
+        return f"{told}; did you mean '--db'?"
+    if error.option_name == "--db" and any(
+        one.name == "database" for one in own.params
+    ):
+        return f"{told}; here the database is given without it"
     root = error.ctx.find_root()
     owners = [
         path for path, command in _commands(root) if _has(command, error.option_name)
     ]
     if not owners:
         return ""
-    told = f"no such option '{error.option_name}'"
     more = f" and {len(owners) - _MOST} more" if len(owners) > _MOST else ""
     if len(owners) == 1:
         return f"{told}; it is an option of `{owners[0]}`"

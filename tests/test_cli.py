@@ -860,6 +860,14 @@ MISTAKES = {
         "info {}/tiny.duckdb -o x",
         "it is an option of record, overheads learn, ",
     ),
+    "the database as an output": (
+        "ingest {}/tiny.json -o {}/new.duckdb",
+        "ingest: no such option '-o'; did you mean '--db'? see",
+    ),
+    "the database as an option": (
+        "summary --db {}/tiny.duckdb",
+        "summary: no such option '--db'; here the database is given without it; see",
+    ),
     "mistyped database": (
         "info {}/tny.duckdb",
         "tny.duckdb: no such database; did you mean {}/tiny.duckdb?",

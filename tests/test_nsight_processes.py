@@ -6,10 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from support import rows
 from test_foreign import call, kernel, nvtx, report, write_parquet, write_sqlite
 
 import tracedb
+from tracedb.cli.main import tracedb as command
 from tracedb.ingest import files
 from tracedb.ingest.foreign.nsight_processes import ids
 
@@ -191,8 +193,26 @@ def test_every_row_is_in_one_trace(tmp_path: Path) -> None:
         assert rows(database, f"{issues} INNER JOIN raw.trace USING (trace_id)") == [
             ("r#300", "kept with the first process: of no process with GPU work", 2)
         ]
+        (repaired,) = rows(
+            database,
+            "SELECT occurrences FROM question.trust WHERE aspect = 'repaired'",
+        )
+        assert repaired == (0,)
         database.ingest([whole])
         assert rows(database, "SELECT count(*) FROM staging.trace") == [(2,)]
+
+
+def test_notes_are_no_damage(tmp_path: Path) -> None:
+    """Processes without GPU work are mentioned, and `info` ends as of whole files."""
+    tables = job([(300, 0), (301, 1)])
+    tables["NVTX_EVENTS"].append(of_process(nvtx("loading", 10, 20), 999))
+    whole = write_sqlite(tmp_path / "r", tables)
+    with tracedb.open(tmp_path / "r.duckdb") as database:
+        database.ingest([whole])
+        assert database.issues()["is_note"].to_list() == [True]
+    done = CliRunner().invoke(command, ["info", str(tmp_path / "r.duckdb")])
+    assert done.exit_code == 0
+    assert "of no process with GPU work" in done.stderr
 
 
 def test_one_process_stays_one_trace(tmp_path: Path) -> None:

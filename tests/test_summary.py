@@ -163,6 +163,31 @@ def test_tasks_of_unknown_kind_are_not_called_no_work(
     assert "no GPU work" not in text
 
 
+def test_many_runs_are_a_list(tmp_path: Path) -> None:
+    """More than three runs have two lines each, and the command for all about one."""
+    traces = [tmp_path / f"job{number}.json" for number in range(4)]
+    for trace in traces:
+        # Files of the same content would be one trace.
+        trace.write_text(json.dumps({"traceEvents": two_steps(), "of": trace.name}))
+    path = tmp_path / "jobs.duckdb"
+    with tracedb.open(path) as database:
+        for number, trace in enumerate(traces):
+            database.ingest([trace], run=f"job {number}")
+    text = said(path)
+    assert max(len(line) for line in text.splitlines() if "->" not in line) <= WIDTH
+    found = re.findall(
+        r"^Run (\d): job(\d).json; 1 x .*\n  2 steps of", text, re.MULTILINE
+    )
+    assert found == [(str(number + 1), str(number)) for number in range(4)]
+    assert "How far to trust this" not in text
+    assert f"-> tracedb summary {path} --run 4" in text
+    assert "How far to trust this" in said(path, "--run", "4")
+    with tracedb.open(path, read_only=True) as database:
+        parts = database.summary()
+    two = {name: rows.filter(rows["run_id"] < 3) for name, rows in parts.items()}
+    assert [*lines(two, "DB")].count("How far to trust this") == 2
+
+
 def test_json_has_every_fact(ingested: Ingested) -> None:
     """Each part equals the question of its name."""
     database = ingested(SAMPLES / "generated_gpu")

@@ -121,8 +121,9 @@ LEFT JOIN staging.recording USING (trace_id)
 ORDER BY run_id, rank, trace_id
 """
 _ISSUES = """
-SELECT trace_id, path, kind, occurrences, first_bytes, detail
-FROM raw.ingest_issue
+SELECT trace_id, path, kind, issue.occurrences, first_bytes, issue.detail, is_note
+FROM raw.ingest_issue AS issue
+INNER JOIN staging.ingest_issue USING (trace_id, kind)
 INNER JOIN staging.trace USING (trace_id)
 ORDER BY trace_id, kind
 """
@@ -929,7 +930,7 @@ class Database:
 
     @own_errors()
     def issues(self) -> pl.DataFrame:
-        """What ingest repaired or left out."""
+        """What ingest repaired or left out, and notes on what it kept (`is_note`)."""
         return self._rows(_ISSUES)
 
     @own_errors()

@@ -11,8 +11,16 @@ CREATE VIEW staging.ingest_issue (
     -- How often it occurred.
     occurrences,
     -- One line for the reader.
-    detail
+    detail,
+    -- Whether it is only a note: nothing was repaired, dropped or unreadable.
+    is_note
 ) AS
-SELECT run_id, trace_id, kind, occurrences, detail
+SELECT
+    run_id,
+    trace_id,
+    kind,
+    occurrences,
+    detail,
+    starts_with(kind, 'kept with the first process')
 FROM raw.ingest_issue
 INNER JOIN raw.trace USING (trace_id);

@@ -41,7 +41,7 @@ run AS (
 repaired AS (
     SELECT run.run_id, sum(occurrences) AS occurrences
     FROM run
-    LEFT JOIN staging.ingest_issue USING (run_id)
+    LEFT JOIN staging.ingest_issue AS issue ON run.run_id = issue.run_id AND NOT is_note
     GROUP BY run.run_id
 ),
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _MEMORY = ":memory:"
 _LEVERS = 3
+_MOST_RUNS = 3
+"""More runs are a list."""
 _SMALLEST_LEVER = 0.01
 _NAME = 46
 _FRAME = 66
@@ -55,19 +57,54 @@ def statements(
 ) -> Iterator[list[Statement]]:
     """The statements about each run, from the answers of `tracedb.summary.summary`.
 
-    Commands name the database as given; a database in memory has no name.
+    Of many runs, a list says the most important about each. Commands name the database
+    as given; a database in memory has no name.
     """
     named = "DB" if database == _MEMORY else quote(database)
     rows = {name: list(frame.iter_rows(named=True)) for name, frame in parts.items()}
-    runs = list(dict.fromkeys(row["run_id"] for row in rows["recording"]))
-    if not runs:
-        yield [*_graphs_alone(named)]
-    for run_id in runs:
-        own = {
-            name: [row for row in all_ if row["run_id"] == run_id]
+    runs = dict.fromkeys(row["run_id"] for row in rows["recording"])
+    of_runs = [
+        {
+            name: [row for row in all_ if row["run_id"] == run]
             for name, all_ in rows.items()
         }
-        yield [*_run(own, named)]
+        for run in runs
+    ]
+    if not of_runs:
+        yield [*_graphs_alone(named)]
+    elif len(of_runs) > _MOST_RUNS:
+        yield [*_listed_runs(of_runs, named)]
+    else:
+        yield from ([*_run(own, named)] for own in of_runs)
+
+
+def _listed_runs(
+    of_runs: list[dict[str, list[Row]]], database: str
+) -> Iterator[Statement]:
+    """The most important about each of many runs, and how to see one in full."""
+    for own in of_runs:
+        first, *_ = _run(own, database)
+        files = [shortened(row["file"], _NAME) for row in own["recording"]]
+        named = "" if len(files) > 1 or files[0] in first.text else f" ({files[0]})"
+        yield Statement("run", f"{first.text}{named}")
+        if text := _run_in_short(own):
+            yield Statement("fact", text)
+    last = of_runs[-1]["recording"][0]["run_id"]
+    yield Statement("title", f"{len(of_runs)} runs; in full, for example the last one:")
+    yield Statement("command", f"tracedb summary {database} --run {last}")
+
+
+def _run_in_short(rows: dict[str, list[Row]]) -> str:
+    """The step time and its largest part; empty if the run has none."""
+    if rows["stuck_collective"]:
+        return f"stuck: {stuck(rows['stuck_collective'][0])}"
+    if rows["job"]:
+        job = rows["job"][0]
+        return "" if job["slowdown"] is None else _job_in_short(job)
+    if not rows["lever"]:
+        return ""
+    on_gpu, has_ops = _is_on_gpu(rows), _has_ops(rows)
+    return _in_short(rows["lever"], rows["period"], on_gpu=on_gpu, has_ops=has_ops)
 
 
 def _graphs_alone(database: str) -> Iterator[Statement]:
@@ -108,10 +145,18 @@ def brief(database: Database, runs: Collection[int]) -> Iterator[str]:
     for run_id in sorted(runs):
         own = [row for row in levers if row["run_id"] == run_id]
         if own:
-            largest = min(own, key=lambda row: (-row["time_ns"], row["lever"]))
-            steps = _steps_in_short([row for row in periods if row["run_id"] == run_id])
-            words = lever_words(largest, on_gpu=run_id in worked, has_ops=run_id in ran)
-            yield f"run {run_id}: {steps}{share(largest['time_share'])} {words}"
+            steps = [row for row in periods if row["run_id"] == run_id]
+            is_on_gpu, has_ops = run_id in worked, run_id in ran
+            said = _in_short(own, steps, on_gpu=is_on_gpu, has_ops=has_ops)
+            yield f"run {run_id}: {said}"
+
+
+def _in_short(
+    levers: list[Row], periods: list[Row], *, on_gpu: bool, has_ops: bool
+) -> str:
+    largest = min(levers, key=lambda row: (-row["time_ns"], row["lever"]))
+    words = lever_words(largest, on_gpu=on_gpu, has_ops=has_ops)
+    return f"{_steps_in_short(periods)}{share(largest['time_share'])} {words}"
 
 
 def _steps_in_short(periods: list[Row]) -> str:
@@ -410,12 +455,19 @@ def _is_idle(types: list[Row]) -> bool:
     return {row["type"] for row in types} <= {"idle"}
 
 
+def _is_on_gpu(rows: dict[str, list[Row]]) -> bool:
+    return any(row["device_count"] for row in rows["recording"])
+
+
+def _has_ops(rows: dict[str, list[Row]]) -> bool:
+    return any(row["op_count"] for row in rows["recording"])
+
+
 def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
     if not rows["lever"]:
         yield Statement("fact", "unknown: the trace has neither ops nor GPU work")
     each = "per step" if rows["period"] else "in total"
-    on_gpu = any(row["device_count"] for row in rows["recording"])
-    has_ops = any(row["op_count"] for row in rows["recording"])
+    on_gpu, has_ops = _is_on_gpu(rows), _has_ops(rows)
     large = [row for row in rows["lever"] if row["time_share"] >= _SMALLEST_LEVER]
     for number, row in enumerate(large[:_LEVERS], 1):
         head = f"{share(row['time_share'])} ({duration(row['mean_ns'])} {each})"

@@ -4,8 +4,8 @@
 
 Each file of the data is evaluated on its own, part by part; what was evaluated before,
 with the same data and code, lies in a cache: a run can be ended and gone on with, and
-where one family has changed the others are not evaluated anew. `kernel_ranges.py` adds
-a section to the page, and has to be run after this.
+where one family has changed the others are not evaluated anew. The section of
+`kernel_ranges.py` stays on the page.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 HEADING = "# Benchmarks"
 WIDTH = 88
 """Line width of pages."""
+_WRITER = re.compile(r"Written by\s+`+\s*python benchmarks/(?:\w+/)*(\w+\.py)")
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:
@@ -34,17 +35,21 @@ def parser(about: str | None) -> argparse.ArgumentParser:
 
 
 def publish(text: str, page: Path | None) -> None:
-    """Write a whole page, or print it."""
+    """Write a whole page, or print it; sections of other programs stay on it."""
     if page is None:
         print(text, end="")
-    else:
-        page.write_text(text)
+        return
+    before = page.read_text() if page.exists() else ""
+    page.write_text(with_sections_of_others(text, before))
 
 
 def publish_section(text: str, page: Path | None) -> None:
     """Replace a section of a page, leaving the others as they are, or print it."""
-    before = page.read_text() if page and page.exists() else ""
-    publish(replace_section(before, text) if page else text, page)
+    if page is None:
+        print(text, end="")
+        return
+    before = page.read_text() if page.exists() else ""
+    page.write_text(replace_section(before, text))
 
 
 def filled(text: str, **facts: object) -> str:
@@ -125,6 +130,26 @@ def goal_table(rows: list[list[str]]) -> str:
     return "\n".join(["### Goals\n", *table(head, rows, left=2), ""]) if rows else ""
 
 
+def with_sections_of_others(page: str, before: str) -> str:
+    r"""A page, followed by the sections of its old text that other programs wrote.
+
+    >>> other = "## B\n\nWritten by `python benchmarks/other.py`.\n"
+    >>> with_sections_of_others("# A\n", f"# A\n\n## Old\n\n{other}")
+    '# A\n\n## B\n\nWritten by `python benchmarks/other.py`.\n'
+    """
+    own = Path(sys.argv[0]).name
+    for section in _sections(before)[1:]:
+        writer = _WRITER.search(section)
+        if writer and writer[1] != own:
+            page = replace_section(page, section)
+    return page
+
+
+def _sections(page: str) -> list[str]:
+    """What is before the first section, and each section."""
+    return re.split(r"^(?=## )", page, flags=re.MULTILINE)
+
+
 def replace_section(page: str, section: str) -> str:
     r"""Put a section, which begins with its `## Title`, in the place of the old one.
 
@@ -132,8 +157,7 @@ def replace_section(page: str, section: str) -> str:
     '# A\n\n## B\n\nnew\n\n## C\n'
     """
     title = section.partition("\n")[0]
-    parts = re.split(r"^(?=## )", page or HEADING, flags=re.MULTILINE)
-    head, *sections = parts
+    head, *sections = _sections(page or HEADING)
     titles = [old.partition("\n")[0] for old in sections]
     place = titles.index(title) if title in titles else len(sections)
     sections[place : place + 1] = [section]

@@ -15,7 +15,7 @@ import kernels
 import node_graph
 import predict
 import pytest
-from pages import replace_section
+from pages import publish, replace_section
 from waiting_job import STEPS, STREAMS, count_waits, waiting_job
 
 import tracedb
@@ -150,6 +150,19 @@ PAGE = "# Benchmarks\n\n## Loading\n\n### A trace\n\n1 s\n\n## Path\n\n2 s\n"
 def test_sections(page: str, section: str, expected: str) -> None:
     """A program replaces or adds its own section, and leaves the others as they are."""
     assert replace_section(page, section) == expected
+
+
+def test_a_whole_page_keeps_sections_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that writes a page leaves what others wrote, not what it wrote once."""
+    monkeypatch.setattr("sys.argv", ["benchmarks/kernels.py"])
+    page = tmp_path / "kernels.md"
+    by = "Written by\n`python benchmarks/gpu/{}.py --each 5`.\n"
+    own, other = (f"## Of {n}\n\n{by.format(n)}" for n in ("kernels", "ranges"))
+    page.write_text(f"# Kernels\n\n{own}\n## Goals\n\n{other}\n## Data\n")
+    publish("# Kernels\n\n## Goals\n\nnew\n", page)
+    assert page.read_text() == f"# Kernels\n\n## Goals\n\nnew\n\n{other}"
 
 
 @pytest.mark.parametrize(

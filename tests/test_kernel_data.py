@@ -50,9 +50,11 @@ def products(**columns: pl.Series | pl.Expr) -> pl.DataFrame:
 
 def with_one(name: str, value: float) -> pl.DataFrame:
     """Products with one strange number in row 3."""
-    values = products()[name].cast(pl.Float64).to_list()
+    time = pl.col("time_ns")
+    frame = products(low_ns=time, high_ns=time, repeats=pl.lit(20.0))
+    values = frame[name].cast(pl.Float64).to_list()
     values[2] = value
-    return products(**{name: pl.Series(values)})
+    return frame.with_columns(pl.Series(name, values))
 
 
 def line(time: object = 12.5, m: object = 512, gpu: str = "V100") -> str:
@@ -81,6 +83,26 @@ FRAMES: dict[str, tuple[Callable[[], pl.DataFrame], str]] = {
     "no device": (
         lambda: products(device=pl.lit(" ")),
         "row 1: device is empty; it must name the GPU or CPU",
+    ),
+    "a type that nobody knows": (
+        lambda: products(dtype=pl.lit("float17")),
+        "row 1: dtype is 'float17'; it must be one of float64, float32, tf32, ",
+    ),
+    "no type": (
+        lambda: products(dtype=pl.lit(None, pl.String)),
+        "row 1: dtype is empty; it must be one of float64, ",
+    ),
+    "a band above its time": (
+        lambda: with_one("low_ns", 1e9),
+        "row 3: low_ns is 1000000000.0; it must be at most time_ns",
+    ),
+    "a band below its time": (
+        lambda: with_one("high_ns", 2.0),
+        "row 3: high_ns is 2.0; it must be at least time_ns",
+    ),
+    "fewer than no repeats": (
+        lambda: with_one("repeats", -3),
+        "row 3: repeats is -3; it must be at least 1",
     ),
     "impossible times": (
         lambda: products(time_ns=pl.lit(-5.0)),

@@ -57,6 +57,11 @@ def _peak(hardware: Mapping[str, float], unit: str) -> float:
     )
 
 
+def known_types() -> list[str]:
+    """The types that have a size and a rate of their own."""
+    return [*_types()]
+
+
 def _listed(dtype: str) -> tuple[int, str]:
     listed = _types()
     return listed.get(dtype, listed[USUAL])

@@ -24,6 +24,7 @@ import polars as pl
 from tracedb.duck import one_line
 from tracedb.errors import MeasurementError
 
+from .dtypes import known_types
 from .families import COLUMNS, FAMILIES
 from .public import reader_of
 from .published import Place, plain, published_of
@@ -140,9 +141,8 @@ def _is_table(path: Path) -> bool:
 def _read(path: Path, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
     frame, dropped = _read_parquet(path) if _is_parquet(path) else _read_csv(path)
     frame = _complete(frame.with_columns(file=pl.lit(name)), path)
-    is_time = {name: pl.col(name).is_between(1, _MOST_NS) for name in TIMES}
-    timed = frame.filter(is_time["time_ns"]).with_columns(
-        pl.when(is_time[name]).then(name).alias(name) for name in TIMES[1:]
+    timed = frame.filter(_is_time("time_ns")).with_columns(
+        pl.when(_is_time(name)).then(name).alias(name) for name in TIMES[1:]
     )
     shaped = _with_shapes(timed)
     kept = _without_stalls(shaped)
@@ -157,6 +157,10 @@ def _read(path: Path, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
         if count:
             dropped[why] = count
     return kept, dropped
+
+
+def _is_time(column: str) -> pl.Expr:
+    return pl.col(column).is_between(1, _MOST_NS)
 
 
 def _with_shapes(frame: pl.DataFrame) -> pl.DataFrame:
@@ -297,11 +301,12 @@ def _read_public(path: Path, file: pl.DataFrame) -> tuple[pl.DataFrame, dict[str
         if found is not None:
             _check_types(found[0], path)
     except (pl.exceptions.PolarsError, MeasurementError) as error:
-        line = one_line(error).removeprefix(f"{path}: ")
-        if isinstance(error, pl.exceptions.PolarsError):
-            line = f"a column has the wrong type: {line}"
-        line = _text_in(file) or line
-        raise MeasurementError(f"{path}: {line}") from error
+        text = _text_in(file)
+        if text:
+            raise MeasurementError(f"{path}: {text}") from error
+        if isinstance(error, MeasurementError):
+            raise
+        raise _wrong_type(path, one_line(error)) from error
     if found is not None:
         return _named(path, *found)
     if file.columns[:1] == [_POINTER]:
@@ -362,23 +367,32 @@ def _complete(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
     if absent:
         raise MeasurementError(f"{path}: measurements lack column {absent}")
     unknown = [pl.lit(None).alias(n) for n in SCHEMA if n not in frame.columns]
-    try:
-        whole = frame.with_columns(unknown).select(*SCHEMA).cast(pl.Schema(SCHEMA))
-    except pl.exceptions.PolarsError as error:
-        line = str(error).splitlines()[0]
-        raise MeasurementError(
-            f"{path}: a column has the wrong type: {line}"
-        ) from error
+    whole = frame.with_columns(unknown).select(*SCHEMA).cast(pl.Schema(SCHEMA))
     whole = whole.with_columns(pl.col(TEXTS).fill_null(""))
-    nameless = whole["device"].str.strip_chars() == ""
-    if nameless.any():
-        raise MeasurementError(
-            f"{path}: row {int(nameless.arg_max() or 0) + 1}: device is empty; it must "
-            "name the GPU or CPU"
-        )
-    _check(whole, "family", FAMILIES, path)
-    _check(whole, "measured", _KINDS, path)
+    for wrong, column, must in _rules():
+        _check(whole, wrong, column, must, path)
     return whole
+
+
+def _rules() -> Iterator[tuple[pl.Expr, str, str]]:
+    """What no row may be, the column that is then wrong, and what it must be."""
+    time, low, high = (pl.col(name).fill_nan(None) for name in TIMES)
+    typed = [family.name for family in FAMILIES.values() if family.is_typed]
+    yield pl.col("device").str.strip_chars() == "", "device", "name the GPU or CPU"
+    yield _is_none_of("family", FAMILIES)
+    yield _is_none_of("measured", _KINDS)
+    is_unknown, *told = _is_none_of("dtype", known_types())
+    yield pl.col("family").is_in(typed) & is_unknown, *told
+    is_timed = _is_time("time_ns")
+    yield is_timed & (low > time), "low_ns", "be at most time_ns"
+    yield is_timed & (high < time), "high_ns", "be at least time_ns"
+    yield pl.col("repeats") < 1, "repeats", "be at least 1"
+
+
+def _is_none_of(column: str, known: Iterable[str]) -> tuple[pl.Expr, str, str]:
+    """A rule of a column that has only some values."""
+    wrong = ~pl.col(column).is_in(list(known))
+    return wrong, column, f"be one of {', '.join(known)}"
 
 
 def _check_types(frame: pl.DataFrame, path: Path) -> None:
@@ -392,10 +406,7 @@ def _check_types(frame: pl.DataFrame, path: Path) -> None:
         else:
             fits = column.dtype.is_numeric()
         if not fits:
-            raise MeasurementError(
-                f"{path}: a column has the wrong type: {name} is {column.dtype}, and "
-                f"must be {wanted}"
-            )
+            raise _wrong_type(path, f"{name} is {column.dtype}, and must be {wanted}")
         if wanted == pl.Int64:
             _check_whole(column, path)
 
@@ -413,14 +424,15 @@ def _check_whole(column: pl.Series, path: Path) -> None:
         )
 
 
-def _check(frame: pl.DataFrame, column: str, known: Iterable[str], path: Path) -> None:
-    """Refuse values that are not known, the first with its row."""
-    wrong = frame.with_row_index("row", 1).filter(
-        ~pl.col(column).is_in(list(known)).fill_null(value=False)
-    )
-    if wrong.height:
-        first = wrong.row(0, named=True)
-        raise MeasurementError(
-            f"{path}: row {first['row']}: {column} is {first[column]!r}; "
-            f"it must be one of {', '.join(known)}"
-        )
+def _check(
+    frame: pl.DataFrame, wrong: pl.Expr, column: str, must: str, path: Path
+) -> None:
+    """Refuse rows that are wrong, the first with its value."""
+    rows = frame.lazy().with_row_index(_ROW, 1).filter(wrong).select(_ROW, column)
+    for row, value in rows.head(1).collect().iter_rows():
+        told = repr(value) if str(value).strip() else "empty"
+        raise MeasurementError(f"{path}: row {row}: {column} is {told}; it must {must}")
+
+
+def _wrong_type(path: Path, why: str) -> MeasurementError:
+    return MeasurementError(f"{path}: a column has the wrong type: {why}")

@@ -4,9 +4,12 @@ For each number of ranks and each layout over nodes, the curve of the time by si
 Between and beyond numbers of ranks, the logarithm of the time is interpolated over
 log(ranks): over several nodes at the same bytes on the bus, within a node halfway
 between these and the same message, for a part of the time is that of the links, over
-which (n - 1) / n of the message goes, and another is each rank's own. Curves rise with
-the size there, for the scatter of one number of ranks says nothing about another. Of
-several curves of one number of ranks, that of the nearest layout counts.
+which (n - 1) / n of the message goes, and another is each rank's own. Between numbers
+of ranks of a node, each rank is another step of a ring, so the time is interpolated
+over the ranks where that is less: what grows faster than the ranks shares a link.
+Curves rise with the size there, for the scatter of one number of ranks says nothing
+about another. Of several curves of one number of ranks, that of the nearest layout
+counts.
 Beyond its largest message a curve takes as much longer as the nearest longer one does,
 and beyond that one bandwidth stays as it was.
 
@@ -101,10 +104,13 @@ class CollectiveTable:
         joined by another link than four, and six are no such step farther.
         """
         lower, upper = map(int, curves)
-        places = np.log([self.ranks[lower], self.ranks[upper], ranks])
+        numbers = np.array([self.ranks[lower], self.ranks[upper], ranks])
+        places = np.log(numbers)
+        step = (ranks - numbers[0]) / (numbers[1] - numbers[0])
         share = (places[2] - places[0]) / (places[1] - places[0])
         share = float(np.clip(share, -_FARTHEST, 1 + _FARTHEST))
-        own_part = _OWN_PART if per_node >= ranks else 0.0
+        is_node = per_node >= ranks
+        own_part = _OWN_PART if is_node else 0.0
         op = str(shapes.op[0]) if len(shapes) else ""
         # How much farther along it a curve is read.
         ahead = {
@@ -115,7 +121,9 @@ class CollectiveTable:
         def read(size: Floats) -> Floats:
             one, other = (self._curve(n, size + ahead[n], rises=True) for n in ahead)
             if 0 <= share <= 1:
-                return one * (1 - share) + other * share
+                power = one * (1 - share) + other * share
+                steps = one + np.log1p(step * np.expm1(other - one))
+                return np.minimum(power, steps) if is_node else power
             rise = np.clip(other - one, 0, _STEEPEST * (places[1] - places[0]))
             return other + rise * (share - 1) if share > 1 else one + rise * share
 

@@ -381,8 +381,8 @@ def _rules() -> Iterator[tuple[pl.Expr, str, str]]:
     yield pl.col("device").str.strip_chars() == "", "device", "name the GPU or CPU"
     yield _is_none_of("family", FAMILIES)
     yield _is_none_of("measured", _KINDS)
-    is_unknown, *told = _is_none_of("dtype", known_types())
-    yield pl.col("family").is_in(typed) & is_unknown, *told
+    is_unknown, column, must = _is_none_of("dtype", known_types())
+    yield pl.col("family").is_in(typed) & is_unknown, column, must
     is_timed = _is_time("time_ns")
     yield is_timed & (low > time), "low_ns", "be at most time_ns"
     yield is_timed & (high < time), "high_ns", "be at least time_ns"

@@ -23,7 +23,7 @@ from pages import parser, publish, table
 
 import tracedb
 from tracedb import calibration, catalog, estimates
-from tracedb.database import CONFIG
+from tracedb.attachment import CONFIG
 from tracedb.duck import registered
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def hardware(database: str | None, add: str | None, output: out.Output) -> None:
     if add and database is None:
         raise click.UsageError("--add needs a database to add to")
     if database is None:
-        from tracedb.database import declared_rows
+        from tracedb.lookup import declared_rows
 
         output.rows(declared_rows(_RELATION), _FIGURES)
     elif add is None:

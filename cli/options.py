@@ -97,7 +97,7 @@ def memory(text: str, usual: str = "40 % of the machine's") -> Decorator:
     def read(
         _context: click.Context, _option: click.Parameter, size: str | None
     ) -> int | None:
-        from tracedb.database import size_in
+        from tracedb.duck import size_in
 
         return None if size is None else size_in(size)
 

@@ -32,16 +32,16 @@ def schema(
     The list has the relations that scripts may rely on, in reading order. --all adds
     the internal relations by layer; these may change in any version.
     """
-    from tracedb import catalog, database
+    from tracedb import catalog, lookup
 
     if markdown:
         with tracedb.open() as db:
             click.echo(catalog.schema_page(db.connection), nl=False)
     elif relation is None:
-        output.rows(database.schema(internal=internal), most=None)
+        output.rows(lookup.schema(internal=internal), most=None)
     else:
-        columns = database.schema(relation)
-        declared = database.find_relation(relation)
+        columns = lookup.schema(relation)
+        declared = lookup.find_relation(relation)
         output.text(f"{declared.signature}: {declared.comment}\n")
         if declared.is_macro:
             for name, meaning in declared.parameters.items():

@@ -7,8 +7,8 @@ import pytest
 
 from tracedb import catalog, subjects
 from tracedb.cli.main import tracedb as command
-from tracedb.database import find_question
 from tracedb.errors import QueryError
+from tracedb.lookup import find_question
 
 GUESSES = {
     "mfu": "efficiency_by_step",

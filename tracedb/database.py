@@ -2,46 +2,39 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import duckdb
 
 import tracedb
 from tracedb import (
+    attachment,
     calibration,
     catalog,
     estimates,
     hardware,
+    lookup,
     renamed,
     sandbox,
     template,
 )
 from tracedb import part as parts
+from tracedb.attachment import MEMORY
 from tracedb.depends import find_node, rows_query
 from tracedb.duck import (
-    STORAGE,
     connections,
     frame,
-    literal,
     one_line,
     own_errors,
     scalar,
-    size_of,
+    size_in,
     stoppable,
 )
-from tracedb.errors import DatabaseError, IngestError, QueryError
-from tracedb.near import closest, meant, near_path
-from tracedb.outputs import make_folder
+from tracedb.errors import DatabaseError, QueryError
 from tracedb.part import whole_number
-from tracedb.remote import is_remote
 from tracedb.user_rows import user_rows
 from tracedb.whatif.ranking import ranked_edits
 from tracedb.whatif.scenario import check, read_scenarios, stored_edits
@@ -56,28 +49,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracedb.diff import Difference
-    from tracedb.lake import Place
     from tracedb.part import Part, Within
     from tracedb.whatif.scenario import Edit
 
     Pair = tuple[int | None, int | None]
 
-# The optimizer underestimates uncommitted rows, and would use loop joins instead of
-# sorting. Division by zero (empty tensors) gives NULL. Queries load no extensions, and
-# do not see Python variables.
-CONFIG = {
-    "error_on_division_by_zero": "false",
-    **STORAGE,
-    "asof_loop_join_threshold": "0",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "python_enable_replacements": "false",
-}
-_MEMORY = ":memory:"
-# The name of every database in queries; a file's name may clash with a layer's.
-_NAME = "tracedb"
-# DuckDB's message for a file that another process has locked.
-_HELD = re.compile(r"Conflicting lock is held in (?P<name>.+?) \(PID (?P<number>\d+)\)")
 _LIN2022 = ("lin2022", "lin2022_as_profiled")
 _MEASURED = "measured"
 """The method of the measured variant."""
@@ -89,10 +65,6 @@ _NUMBERED = {
     "b": ("run", "raw.run", "run_id"),
 }
 """Parameters of questions, with a noun, the relation and the column of its numbers."""
-_FOREIGN_HINT = re.compile(
-    r'"?(?P<name>[^\s"]+)"? does not exist'
-    r'(! Did you mean "(pg_|duckdb_|sqlite_|pragma_).*| because schema .*)'
-)
 
 _INFO = """
 SELECT
@@ -134,7 +106,7 @@ def _ignore(_line: str) -> None:
 
 
 def open_database(
-    path: str | Path = _MEMORY, *, read_only: bool = False, allow_files: bool = False
+    path: str | Path = MEMORY, *, read_only: bool = False, allow_files: bool = False
 ) -> Database:
     """Open a database of traces; without `read_only`, create it if it is missing.
 
@@ -143,7 +115,7 @@ def open_database(
     (`fleet/run=job1/rank=0`), is opened read-only. Raises `DatabaseError` if the file
     is missing, is not a tracedb database, or is in use by a process that writes.
     """
-    place = _in_lake(path)
+    place = attachment.in_lake(path)
     if place is not None:
         from tracedb.lake import opened
 
@@ -157,14 +129,14 @@ class Database:
     @own_errors()
     def __init__(
         self,
-        path: str | Path = _MEMORY,
+        path: str | Path = MEMORY,
         *,
         read_only: bool = False,
         allow_files: bool = False,
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         """Open the file (see `open_database`), or use an open connection."""
-        self.path = _path(path)
+        self.path = attachment.path_text(path)
         self.is_of_lake = False
         self._allow_files = allow_files
         self._is_made_here = False
@@ -172,14 +144,14 @@ class Database:
         if connection is not None:
             self._connection = connection
             return
-        _check_path(self.path, read_only=read_only)
-        is_missing = self.path != _MEMORY and not Path(self.path).exists()
+        attachment.check_path(self.path, read_only=read_only)
+        is_missing = self.path != MEMORY and not Path(self.path).exists()
         if is_missing and not read_only:
             template.copy(Path(self.path))
-        self._connection = duckdb.connect(config={**CONFIG})
+        self._connection = duckdb.connect(config={**attachment.CONFIG})
         connections.add(self._connection)
         try:
-            _attach(self._connection, self.path, read_only=read_only)
+            attachment.attach(self._connection, self.path, read_only=read_only)
             # Only now: another process may have created it in the meantime.
             self._is_made_here = is_missing
             self._prepare(read_only=read_only)
@@ -309,17 +281,10 @@ class Database:
         try:
             return stoppable(self._connection, lambda: self._rows_of_any(query, most))
         except (duckdb.BinderException, duckdb.CatalogException) as error:
-            hint, text = renamed.hint(query), one_line(error)
-            foreign = _FOREIGN_HINT.search(text)
-            lost = foreign["name"] if foreign else _lost_relation(text, query)
-            if lost:
-                # DuckDB suggests one of its own catalogs, or leaves out the layer.
-                known = [relation.full_name for relation in catalog.relations()]
-                text = f"{lost} does not exist"
-                text += "" if hint else _suggestion(lost, known)
-            elif not hint:
+            message = lookup.without_relation(one_line(error), query)
+            if message is None:
                 raise
-            raise QueryError("; ".join(filter(None, [text, hint]))) from error
+            raise QueryError(message) from error
 
     def _rows_of_any(self, query: str, most: int | None) -> pl.DataFrame:
         """The rows of a user's query."""
@@ -340,7 +305,7 @@ class Database:
         `QueryError` if the relation has no such column, or if the number does not
         exist.
         """
-        declared = find_relation(name)
+        declared = lookup.find_relation(name)
         if declared.parameters:
             raise QueryError(f"{name} takes values: {declared.signature}")
         chosen = parts.where(declared, {"step": step, **within}, self._rows)
@@ -573,7 +538,7 @@ class Database:
         """
         edits = ranked_edits(self._connection, whole_number(candidates))
         if not edits:
-            return declared_rows("question.ranking")
+            return lookup.declared_rows("question.ranking")
         with self.simulate((method,), edits, only_steps=True) as beside:
             return beside.ask("ranking")
 
@@ -710,7 +675,7 @@ class Database:
         """
         if not isinstance(question, str):
             raise QueryError(f"{question!r} is not the name of a question")
-        declared = find_question(question)
+        declared = lookup.find_question(question)
         if len(values) != len(declared.parameters):
             raise QueryError(
                 f"{declared.full_name} takes "
@@ -941,10 +906,10 @@ class Database:
 
         Or the columns of one relation.
         """
-        return schema(relation, self._connection, internal=internal)
+        return lookup.schema(relation, self._connection, internal=internal)
 
     def _prepare(self, *, read_only: bool) -> None:
-        known = _stored_fingerprint(self._connection, self.path)
+        known = attachment.stored_fingerprint(self._connection, self.path)
         if known == catalog.fingerprint():
             return
         if known is not None:
@@ -963,251 +928,3 @@ class Database:
 
             rebuild(self._connection, _ignore)
             template.sign(self._connection)
-
-
-def declared_rows(name: str) -> pl.DataFrame:
-    """The rows of a relation in a database without traces."""
-    with template.empty(name) as connection:
-        return frame(connection.sql(f"FROM {name}"))
-
-
-def schema(
-    relation: str | None = None,
-    connection: duckdb.DuckDBPyConnection | None = None,
-    *,
-    internal: bool = False,
-) -> pl.DataFrame:
-    """The public relations in reading order, and internal ones if asked for.
-
-    Or the columns of one relation, or the parameters of one function. Without a
-    connection they are those of a database without traces.
-    """
-    import polars as pl
-
-    if relation is None:
-        rows = [
-            (subject, r.full_name, r.kind.lower(), r.meaning)
-            for subject, found in catalog.by_subject().items()
-            for r in found
-            if r.is_public or internal
-        ]
-        names = ["subject", "relation", "kind", "meaning"]
-        return pl.DataFrame(rows, schema=names, orient="row")
-    declared = find_relation(relation)
-    if connection is None:
-        with template.empty(relation) as made:
-            return schema(relation, made)
-    columns = catalog.described(connection, declared)
-    return pl.DataFrame(
-        [(name, kind, declared.columns.get(name)) for name, kind in columns]
-        or [(name, None, meaning) for name, meaning in declared.parameters.items()],
-        schema=["column", "type", "meaning"],
-        orient="row",
-    )
-
-
-def find_relation(name: str) -> catalog.Relation:
-    """The relation or function with that name.
-
-    Raises `QueryError` that names the nearest ones where there is none.
-    """
-    known = {one.full_name: one for one in catalog.declared()}
-    if not isinstance(name, str):
-        raise QueryError(f"{name!r} is not the name of a relation")
-    if name not in known:
-        hint = renamed.hint(name)
-        near = f"; {hint}" if hint else _suggestion(name, list(known))
-        raise QueryError(f"no relation {name}{near}")
-    return known[name]
-
-
-def _lost_relation(message: str, query: str) -> str:
-    """The relation of a layer that a query misspells; empty if it does not."""
-    named = re.search(r"Table with name (\w+) does not exist", message)
-    layers = "|".join({relation.layer for relation in catalog.relations()})
-    written = named and re.search(
-        rf'\b({layers})"?\s*\.\s*"?({named[1]})\b', query, re.IGNORECASE
-    )
-    return f"{written[1]}.{written[2]}".lower() if written else ""
-
-
-def find_question(name: str) -> catalog.Relation:
-    """The question with that name.
-
-    Raises `QueryError` that names the nearest ones where there is none.
-    """
-    known = {r.name: r for r in catalog.relations() if r.layer == "question"}
-    bare, bracket, values = name.removeprefix("question.").partition("(")
-    if bare in known and bracket:
-        given = " ".join(re.findall(r"\w+", values)) or "VALUE"
-        raise QueryError(f"{name}: values follow the name: `ask DB {bare} {given}`")
-    if bare not in known:
-        hint = renamed.hint(f"question.{bare}")
-        near = f"; {hint}" if hint else _meant_question(bare, known)
-        raise QueryError(f"no question {bare}{near}")
-    return known[bare]
-
-
-def _meant_question(name: str, known: dict[str, catalog.Relation]) -> str:
-    """Suggestions: by everyday words, by a similar name, or by words of the text."""
-    from difflib import get_close_matches
-
-    from tracedb.subjects import answers_to
-
-    by_words, is_clear = answers_to(name)
-    near = get_close_matches(name, list(known), n=1, cutoff=0.9)
-    near = near or (by_words if is_clear else [])
-    near = near or get_close_matches(name, list(known), n=3, cutoff=0.7) or by_words
-    if not near:
-        words = {word for word in name.lower().split("_") if len(word) > len("of")}
-        docs = {own: f"{own} {known[own].doc}".lower() for own in known}
-        count = {
-            own: len(words & set(re.findall("[a-z]+", doc)))
-            for own, doc in docs.items()
-        }
-        near = sorted(filter(count.get, count), key=lambda own: -count[own])[:3]
-    return meant(near) or "; `tracedb ask DB` lists the questions"
-
-
-def _suggestion(name: str, known: list[str]) -> str:
-    layer = name.partition(".")[0]
-    same_layer = [other for other in known if other.startswith(f"{layer}.")]
-    near = closest(name, same_layer or known, cutoff=0.5)
-    return meant(near) or "; `tracedb schema` lists the relations"
-
-
-def size_in(memory: str) -> int:
-    """[B] The size that a text gives; raises `IngestError` if it is not a size."""
-    try:
-        return size_of(memory)
-    except ValueError:
-        raise IngestError(f"memory '{memory}' is not a size; write it as 4GB") from None
-
-
-def _is_database(path: str) -> bool:
-    """Whether a file is empty or has DuckDB's magic bytes."""
-    with Path(path).open("rb") as file:
-        head = file.read(12)
-    return not head or head[8:12] == b"DUCK"
-
-
-def _path(path: object) -> str:
-    """The path of a database as text that DuckDB takes."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise DatabaseError(f"{path!r} is not a path")
-    text = os.fspath(path)
-    try:
-        is_text = isinstance(text, str) and "\0" not in text and bool(text.encode())
-    except UnicodeEncodeError:
-        is_text = False
-    if not is_text:
-        raise DatabaseError(
-            f"{text!r}: not a valid database name: it is not UTF-8 text"
-        )
-    return str(text)
-
-
-def _in_lake(path: str | Path) -> Place | None:
-    """The place in a lake that a path names, if any."""
-    text = _path(path)
-    if is_remote(text):
-        from tracedb.lake import place_of
-
-        return place_of(text)
-    # Opening it will report an invalid file name.
-    with suppress(OSError):
-        if Path(text).is_dir() or "=" in text:
-            from tracedb.lake import find_place
-
-            return find_place(text)
-    return None
-
-
-def _check_path(path: str, *, read_only: bool) -> None:
-    """Raise `DatabaseError` if no database can be there; create its parent folders."""
-    if path and Path(path).is_dir():
-        raise DatabaseError(f"{path}: a folder, not a database; name a file in it")
-    if read_only and path != _MEMORY and not Path(path).is_file():
-        raise DatabaseError(
-            f"{path}: no such database"
-            f"{meant(near_path(path)) or '; create it with `tracedb ingest`'}"
-        )
-    if path != _MEMORY and Path(path).is_file() and not _is_database(path):
-        raise DatabaseError(
-            f"{path}: not a database; if it is a trace, ingest it: `tracedb ingest "
-            f"{shlex.quote(path)} --db run.duckdb`"
-        )
-    if not path:
-        raise DatabaseError("the database path is empty; give a path")
-    # On POSIX it is an ordinary character, but DuckDB takes it as a separator.
-    if path != _MEMORY and "\\" in Path(path).absolute().as_posix():
-        raise DatabaseError(
-            f"{path}: DuckDB reads a backslash in a path as a slash; choose a path "
-            "without one"
-        )
-    if Path(path).is_file() and not Path(path).stat().st_size:
-        raise DatabaseError(
-            f"{path}: an empty file, not a database; remove it, and `tracedb ingest` "
-            "creates one"
-        )
-    if not read_only and path != _MEMORY:
-        make_folder(Path(path).parent, DatabaseError)
-
-
-def _in_use(error: duckdb.Error) -> str | None:
-    """The process that holds a file, and what to do, if that is why opening failed."""
-    if isinstance(error, duckdb.ResourceInUseException):
-        return (
-            "already open in this process; a writer needs exclusive access: close "
-            "the other one"
-        )
-    held = _HELD.search(str(error))
-    if held is None:
-        return None
-    return (
-        f"in use by process {held['number']} ({held['name']}); a writer needs "
-        "exclusive access: wait until it is done, or query a copy made earlier"
-    )
-
-
-def _damage(error: duckdb.Error) -> str | None:
-    """What to do about a file that ends too early, if that is why opening failed."""
-    if "Could not read enough bytes" not in str(error):
-        return None
-    return "a database that was cut off; copy it again, or ingest the traces again"
-
-
-def _attach(
-    connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool
-) -> None:
-    """Attach a database under the common name, and use it."""
-    file = path if path == _MEMORY else str(Path(path).absolute())
-    mode = "READ_ONLY" if read_only else "READ_WRITE"
-    try:
-        connection.execute(f"ATTACH {literal(file)} AS {_NAME} (TYPE duckdb, {mode})")
-    except duckdb.Error as error:
-        reason = _in_use(error) or _damage(error) or one_line(error)
-        raise DatabaseError(f"{path}: {reason}") from error
-    connection.execute(f"USE {_NAME}")
-    # After two seconds of a query, it would be drawn on stdout, which is for data. In
-    # Jupyter without ipywidgets there is none, and the setting cannot be changed.
-    if scalar(connection, "SELECT current_setting('enable_progress_bar')"):
-        connection.execute("SET enable_progress_bar = false")
-    spill = f"{file}.tmp" if path != _MEMORY else _spill_folder()
-    connection.execute(f"SET temp_directory = {literal(spill)}")
-
-
-def _spill_folder() -> str:
-    """The folder to which a database in memory spills; created on demand."""
-    return str(Path(gettempdir()) / f"tracedb-{uuid4().hex}.tmp")
-
-
-def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str | None:
-    query = "SELECT value FROM raw.database WHERE property = 'fingerprint'"
-    try:
-        return str(scalar(connection, query))
-    except duckdb.CatalogException as error:
-        if scalar(connection, "SELECT count(*) FROM duckdb_tables()"):
-            line = f"{path}: a DuckDB file, but not written by tracedb"
-            raise DatabaseError(line) from error
-        return None

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import duckdb
 
-from tracedb.errors import DatabaseError, QueryError, TracedbError
+from tracedb.errors import DatabaseError, IngestError, QueryError, TracedbError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -266,6 +266,14 @@ def size_of(text: str) -> int:
     number, unit, binary = found.groups()
     power = "KMGT".index(unit.upper()) + 1 if unit else 0
     return int(float(number) * (1024 if binary else 1000) ** power)
+
+
+def size_in(memory: str) -> int:
+    """[B] The size that a text gives; raises `IngestError` if it is not a size."""
+    try:
+        return size_of(memory)
+    except ValueError:
+        raise IngestError(f"memory '{memory}' is not a size; write it as 4GB") from None
 
 
 def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Concatenate
 
 from tracedb import live
-from tracedb.database import Database, find_relation
+from tracedb.database import Database
 from tracedb.errors import QueryError
+from tracedb.lookup import find_relation
 from tracedb.summary.text import lines
 
 if TYPE_CHECKING:

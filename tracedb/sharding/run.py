@@ -13,8 +13,8 @@ import polars as pl
 
 import tracedb
 from tracedb import catalog, kernels
-from tracedb.database import CONFIG, size_in
-from tracedb.duck import frame, own_errors, registered, transaction
+from tracedb.attachment import CONFIG
+from tracedb.duck import frame, own_errors, registered, size_in, transaction
 from tracedb.errors import EstimateError, ShardingError
 from tracedb.from_code.job import Job
 from tracedb.from_code.pricing import Device

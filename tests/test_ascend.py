@@ -312,6 +312,7 @@ def test_odd_fields_do_not_stop_it(tmp_path: Path) -> None:
         for key in ("ts", "tid", "dur", "name", "id", "args", "pid")
         for value in odd
     ]
+    more += [{"ph": "f", "pid": HOST, key: 0} for key in ("cat", "name", "id", "ph")]
     more += [{"ph": "s", "cat": "async_task_queue", "id": [], "tid": {}}, 1, None]
     more += [{"ph": "M", "name": "process_name", "pid": [], "args": []}]
     for database in ingested(tmp_path, json.dumps(timeline(more=more))):

@@ -67,14 +67,15 @@ def _table(events: list[Event]) -> pa.Table:
         *events, strict=True
     )
     columns = {
-        "ph": ph,
-        "cat": cat,
-        "name": name,
+        # Files may have any type for each of these.
+        "ph": [_text(value) for value in ph],
+        "cat": [_text(value) for value in cat],
+        "name": [_text(value) for value in name],
         "pid": [_text(value) for value in pid],
         "tid": [_text(value) for value in tid],
         "ts_ns": ts_ns,
         "dur_ns": dur_ns,
-        "id": links,
+        "id": [_text(value) for value in links],
         "args": [_json(value) for value in args],
         "other": [None if value is None else _json(value) for value in others],
     }
@@ -95,7 +96,7 @@ def _json(args: Row) -> str:
 
 
 def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    return None if value is None else as_text(value)
 
 
 def integer(value: object) -> int | None:

@@ -61,8 +61,37 @@ named AS (
     GROUP BY trace_id, slice.name
 ),
 
--- All needed arguments at once: each extraction parses them again.
 event AS (
+    SELECT
+        slice.*,
+        CASE
+            WHEN cat IN ('cpu_op', 'Operator') THEN 'op'
+            WHEN staging.is_process_group_op(name) THEN 'op'
+            WHEN cat = 'user_annotation' THEN 'annotation'
+            ELSE 'call'
+        END AS kind,
+        kind <> 'call' AND coalesce(is_mark, name LIKE 'ProfilerStep#%', false) AS is_step_mark,
+        kind = 'annotation'
+        OR (
+            kind = 'op'
+            AND (
+                is_step_mark
+                OR regexp_matches(
+                    coalesce(name, ''),
+                    '^(enumerate\(Data(Loader|Pipe)\)|Optimizer\.(step|zero_grad)#|## |__|\[pl\]'
+                    '|ProfilerStep#|module::|nn\.Module: |DLRM |DistributedDataParallel'
+                    '|\[(param|pytorch)\|)'
+                )
+            )
+        ) AS is_annotation
+    FROM staging.slice AS slice
+    LEFT JOIN named USING (trace_id, name)
+    WHERE staging.is_host_category(cat) AND staging.gpu_op_kind(cat, args) IS NULL
+),
+
+-- All needed arguments at once: each extraction parses them again. After the conditions
+-- that readers have on the kind of event, so that only the events they want are parsed.
+parsed AS (
     SELECT
         *,
         args ->> [
@@ -71,8 +100,7 @@ event AS (
             '$."Input Dims"', '$."Input dims"', '$."Input type"', '$."Concrete Inputs"',
             '$.kernel', '$."Fwd thread id"', '$."Input Strides"'
         ] AS argument
-    FROM staging.slice
-    WHERE staging.is_host_category(cat) AND staging.gpu_op_kind(cat, args) IS NULL
+    FROM event
 )
 
 SELECT
@@ -80,26 +108,9 @@ SELECT
     trace_id,
     pid,
     tid,
-    CASE
-        WHEN cat IN ('cpu_op', 'Operator') THEN 'op'
-        WHEN staging.is_process_group_op(name) THEN 'op'
-        WHEN cat = 'user_annotation' THEN 'annotation'
-        ELSE 'call'
-    END AS kind,
-    kind <> 'call' AND coalesce(is_mark, name LIKE 'ProfilerStep#%', false) AS is_step_mark,
-    kind = 'annotation'
-    OR (
-        kind = 'op'
-        AND (
-            is_step_mark
-            OR regexp_matches(
-                coalesce(name, ''),
-                '^(enumerate\(Data(Loader|Pipe)\)|Optimizer\.(step|zero_grad)#|## |__|\[pl\]'
-                '|ProfilerStep#|module::|nn\.Module: |DLRM |DistributedDataParallel'
-                '|\[(param|pytorch)\|)'
-            )
-        )
-    ),
+    kind,
+    is_step_mark,
+    is_annotation,
     name,
     start_ns,
     end_ns,
@@ -117,5 +128,4 @@ SELECT
     CASE WHEN argument[9] LIKE '[%' THEN try_cast(argument[9] AS JSON) END,
     argument[10],
     args
-FROM event
-LEFT JOIN named USING (trace_id, name);
+FROM parsed;

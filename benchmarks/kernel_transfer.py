@@ -25,6 +25,7 @@ from shipped_models import MORE, is_twice, published
 
 from tracedb import kernels
 from tracedb.kernels.blend import Answer, blended
+from tracedb.kernels.collective_table import fit_table
 from tracedb.kernels.groups import LEAST_ROWS, groups_of
 from tracedb.kernels.harnesses import are_alike, compared, harness_error
 from tracedb.kernels.held_out import HeldOut, transfer_of
@@ -35,6 +36,8 @@ from tracedb.kernels.usual import usual_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from tracedb.kernels.families import Floats
     from tracedb.kernels.groups import Group
@@ -56,6 +59,12 @@ in {seconds:.0f} CPU seconds. Errors are |predicted / measured - 1|, GMAE / MAPE
 in %, medians over keys. `band holds` is the share of rows, in %, inside the band of the
 prediction; the target is 80. At most {rows:,} rows per key.
 """
+RANKS = """
+## One number of ranks left out
+
+All rows of a number of ranks within a node, predicted by the table of the same campaign
+with fewer and with more ranks; `worst` is the largest GMAE.
+"""
 PEAKS = """
 ## What bounds fp8 products
 
@@ -73,7 +82,8 @@ campaign. The own band comes from folds of one campaign. The band with the harne
 factor, which predictions for a trace without calibration use, is as wide as campaigns
 of the family and type require for kernels of the predicted time, excluding this
 campaign; campaigns of all other families have two votes together. It holds {held:.0f} %
-in the mean over these {count} campaigns.
+in the mean over these {count} campaigns. Of rows that are not in range, where the
+models' own error joins the factor, it holds {beyond:.0f} %.
 """
 TIMES = """
 The same by predicted time: the campaigns with at least {rows} rows of it, the share of
@@ -120,6 +130,8 @@ class Scored:
     """Whether models replace the roofline, according to other hardware."""
     is_near: bool = False
     """Whether near-identical hardware was measured."""
+    beyond: float | None = None
+    """Share of the rows that are not in range within their wide band."""
     by_time: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """For each decade of microseconds, the share within the wide band and its width."""
 
@@ -155,21 +167,35 @@ def campaigns(
         if inside.sum() < LEAST_ROWS:
             continue
         part = replace(group, rows=group.rows.take(inside))
-        own = predicted.take(inside)
         rest = [each for each in comparisons if not each.has(group.key)]
-        wide = own.at_least(np.exp(harness_error(group.key, rest).of(own.ns)))
+        error = harness_error(group.key, rest).of(predicted.ns)
+        all_wide = predicted.at_least(np.exp(predicted.error_elsewhere(error)))
+        own, wide = predicted.take(inside), all_wide.take(inside)
+        beyond = None
+        if (~inside).sum() >= LEAST_ROWS:
+            is_in = within(all_wide, group.rows.time_ns)
+            beyond = float(is_in[~inside].mean())
         ways = {
             name: (found.ns, found.low_ns, found.high_ns)
             for name, found in (("own", own), ("wide", wide))
         }
         one = scored(part, (key.source for key in others), ways)
-        yield replace(one, by_time=by_time(wide, part.rows.time_ns))
+        times = by_time(wide, part.rows.time_ns)
+        yield replace(one, beyond=beyond, by_time=times)
+
+
+def within(predicted: Predicted, measured: Floats) -> NDArray[np.bool_]:
+    """Which measured times lie in their band."""
+    is_in: NDArray[np.bool_] = (predicted.low_ns <= measured) & (
+        measured <= predicted.high_ns
+    )
+    return is_in
 
 
 def by_time(predicted: Predicted, measured: Floats) -> dict[int, tuple[float, float]]:
     """How a band holds and how wide it is, by decade of the predicted time."""
     decade = np.floor(np.log10(predicted.ns / 1e3)).astype(int)
-    is_in = (predicted.low_ns <= measured) & (measured <= predicted.high_ns)
+    is_in = within(predicted, measured)
     width = np.log(predicted.high_ns / predicted.low_ns) / 2
     parts = {int(one): decade == one for one in np.unique(decade)}
     return {
@@ -201,6 +227,27 @@ def hardware(
         }
         one = scored(replace(group, rows=rows), [group.key.hardware], ways)
         yield replace(one, is_by_models=verdict.is_better, is_near=is_near)
+
+
+def rank_counts(groups: Iterable[Group]) -> Iterator[tuple[str, Scores]]:
+    """Each number of ranks of a node between others, by its campaign's table."""
+    for group in groups:
+        ranks = group.rows.shapes.sizes.get("ranks")
+        if ranks is None:
+            continue
+        in_node = group.rows.take(group.rows.shapes["ranks_per_node"] >= ranks)
+        ranks = in_node.shapes["ranks"]
+        for count in np.unique(ranks)[1:-1]:
+            rows = in_node.take(ranks == count)
+            found = fit_table(in_node.take(ranks != count)).predict_ns(rows)
+            yield group.key.source, scores_of(found, rows.time_ns)
+
+
+def rank_rows(found: Sequence[tuple[str, Scores]]) -> Iterator[list[str]]:
+    """A row per project, then of all."""
+    for source in [*sorted({name for name, _ in found}), "all"]:
+        part = [score for name, score in found if source in (name, "all")]
+        yield [source, str(len(part)), three(part), worst(part)]
 
 
 def three(scores: Iterable[Scores]) -> str:
@@ -331,6 +378,7 @@ def main() -> None:
         tell(f"{len(groups)} keys, {len(models)} models")
         across = [*campaigns(groups, predictors)]
         moved = [*hardware(groups, predictors)]
+        ranks = [*rank_counts(groups)]
     about = ABOUT.format(
         words=words(), machine=machine(None), seconds=clock.cpu_s, rows=MOST_ROWS
     )
@@ -338,7 +386,9 @@ def main() -> None:
     kinds = ["family", "dtype", "source"]
     errors = ["usual roofline", "data sheet"]
     head = [*kinds, "by the models of", "keys", "model", "own band holds"]
-    parts = [about, CAMPAIGN.format(held=100 * np.mean(wide), count=len(wide))]
+    beyond = 100 * np.mean([one.beyond for one in across if one.beyond is not None])
+    told = {"held": 100 * np.mean(wide), "count": len(wide), "beyond": beyond}
+    parts = [about, CAMPAIGN.format(**told)]
     parts += table([*head, "with the factor"], campaign_rows(across), left=4)
     parts.append(TIMES.format(rows=LEAST_TIMED))
     head = ["family", "dtype", "predicted", "campaigns", "band holds", "half width"]
@@ -363,6 +413,8 @@ def main() -> None:
     }
     parts += ["", about_hardware(moved)]
     parts += table([*head, "serves"], hardware_rows(moved, serves), left=5)
+    head = ["source", "left out", "error", "worst"]
+    parts += [RANKS, *table(head, rank_rows(ranks), left=1)]
     parts += [PEAKS, *table(["GPU", "source", "share, %"], peak_rows(groups), left=2)]
     publish("\n".join(parts) + "\n", chosen.write)
 

@@ -682,14 +682,23 @@ def test_harnesses_without_common_shapes_are_no_pair(tmp_path: Path) -> None:
 
 
 def test_the_harness_factor_is_stored_with_models(tmp_path: Path) -> None:
-    """The factor found in training comes with every prediction."""
+    """The factor found in training comes with every prediction.
+
+    Out of range, the model's own error joins it.
+    """
     slow = measured("memset").with_columns(
         pl.lit("slow").alias("software"), pl.col("time_ns") * 2
     )
     write(pl.concat([measured("memset"), slow]), tmp_path / "sets.parquet")
     kernels.train([tmp_path / "sets.parquet"], tmp_path / "models")
-    found = kernels.load(tmp_path / "models").predict(asked("memset"))
+    models = kernels.load(tmp_path / "models")
+    found = models.predict(asked("memset"))
     assert found["harness_factor"].to_list() == pytest.approx([2] * ROWS, rel=0.1)
+    found = models.predict(asked("memset").with_columns(pl.col("bytes") * 10**6))
+    half = np.log((found["high_ns"] / found["low_ns"]).to_numpy()) / 2
+    joined = np.hypot(np.log(2), half)
+    error = np.log(found["harness_factor"].to_numpy())
+    assert error == pytest.approx(joined, rel=0.05)
 
 
 def test_bands_hold_four_of_five() -> None:

@@ -17,7 +17,8 @@ CREATE TABLE reference.kernel_estimate (
     -- Factor by which four of five kernels measured by a harness other than the model's,
     -- such as a trace, may be longer or shorter than predicted, from differences between
     -- harnesses of the family and type at this predicted time, which are larger for short
-    -- kernels; 1 if no two harnesses were compared.
+    -- kernels; 1 if no two harnesses were compared. Out of range, where none were compared,
+    -- the model's own band joins it as an independent error.
     harness_factor DOUBLE NOT NULL,
     -- Name of the model.
     model VARCHAR NOT NULL,

@@ -292,6 +292,7 @@ class Models:
         there = question.on(asked.hardware.figures, is_listed=is_listed)
         found = found.bounded(there.least_ns)
         error = np.max([model.harness_error.of(found.ns) for model in models], axis=0)
+        error = found.error_elsewhere(error)
         numbers = np.stack([found.ns, found.low_ns, found.high_ns, np.exp(error)])
         others = f", and {len(chosen) - 1} more" if len(chosen) > 1 else ""
         in_range = (nearest.distance <= _SAME) & (found.away == 0)

@@ -240,6 +240,15 @@ class Predicted:
         times = (self.ns, self.low_ns, self.high_ns, self.away)
         return Predicted(*(time[chosen] for time in times))
 
+    def error_elsewhere(self, error: Floats) -> Floats:
+        """[1] The log error of another harness, given what it is in range.
+
+        Harnesses were compared there; elsewhere the model's own error joins, as large
+        as half the band and independent.
+        """
+        half = np.log(self.high_ns / self.low_ns) / 2
+        return np.where(self.away > 0, np.hypot(error, half), error)
+
     def widened(self, factor: float) -> Predicted:
         """The same with bands that are so much farther on both sides."""
         return replace(self, low_ns=self.low_ns / factor, high_ns=self.high_ns * factor)

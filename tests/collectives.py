@@ -2,7 +2,7 @@
 
 `python tests/collectives.py 1..20` executes random jobs with collectives of one process
 group or several, changed alike, and prints what is predicted otherwise
-(`tests/meeting.py`).
+(`tests/meeting.py`). Some jobs send messages from rank to rank.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from functools import partial
 from itertools import count
 from random import Random
 
+import messages
 from executed import warm_up
-from marks import Case, Scenario, Site, Sites, Wait
+from marks import Case, Scenario, Site, Sites, Wait, Work
 from meeting import (
     Choice,
     distinct,
@@ -43,10 +44,10 @@ from tracedb.synthetic.random_program import STREAMS, Weights
 WEIGHTS = Weights(collective=0.8, stream_sync=0.8, event_sync=0.8, stream_wait=2)
 
 
-def job(name: str, seed: int, ranks: int) -> Program:
+def job(name: str, seed: int, ranks: int, ops: int = 8) -> Program:
     """A job whose first step shows all delays."""
     program = random_program(
-        seed, threads=1, streams=2, steps=2, ops=8, ranks=ranks, weights=WEIGHTS
+        seed, threads=1, streams=2, steps=2, ops=ops, ranks=ranks, weights=WEIGHTS
     )
     program = sprinkled(program, seeded("collectives", name, seed))
     warm = step(0, *warm_up(STREAMS[:2]))
@@ -70,6 +71,8 @@ def three(seed: int) -> Case:
 
 
 PAIRS = ((0, 1), (1, 2), (0, 2))
+GRID = {"rows": ((0, 1), (2, 3)), "columns": ((0, 2), (1, 3)), "all": ((0, 1, 2, 3),)}
+"""The groups of four ranks."""
 
 
 def groups(seed: int) -> Case:
@@ -100,7 +103,55 @@ def of_pair(
     return replace(action, group=str(pair), ranks=ranks, stream=STREAMS[pair])
 
 
-KINDS = {"two": two, "three": three, "groups": groups}
+def grid(seed: int) -> Case:
+    """Four ranks; both pairs of a row or a column have a collective, or one of them."""
+    random = seeded("grid", seed)
+    chosen: dict[int, tuple[str, int | None]] = defaultdict(
+        lambda: (random.choice([*GRID]), random.choice((None, None, 0, 1)))
+    )
+    ranks: list[Rank] = []
+    for number, rank in enumerate(job("grid", seed, 4, ops=5).ranks):
+        of = partial(of_line, number, count(), chosen)
+        ranks += change.each_action(Program((rank,)), of).ranks
+    return Case(f"grid {seed}", distinct(Program(tuple(ranks))), "ranks")
+
+
+def of_line(
+    rank: int,
+    turns: Iterator[int],
+    chosen: dict[int, tuple[str, int | None]],
+    action: Action,
+) -> Action:
+    """A collective of a row, a column or all, or what the other pair does instead."""
+    if not isinstance(action, Collective):
+        return action
+    axis, only = chosen[next(turns)]
+    line = next(n for n, ranks in enumerate(GRID[axis]) if rank in ranks)
+    if axis != "all" and only not in (None, line):
+        return Op("aten::other")
+    stream = STREAMS[1 if axis == "rows" else 0]
+    group, ranks = f"{axis} {line}", GRID[axis][line]
+    return replace(action, group=group, ranks=ranks, stream=stream)
+
+
+def pipeline(seed: int) -> Case:
+    """Ranks that send to one another, forward and back."""
+    return Case(f"pipeline {seed}", distinct(messages.pipeline(seed).program), "ranks")
+
+
+def queue(seed: int) -> Case:
+    """A rank that sends far ahead of the one that receives."""
+    return Case(f"queue {seed}", distinct(messages.queue(seed).program), "ranks")
+
+
+KINDS = {
+    "two": two,
+    "three": three,
+    "groups": groups,
+    "grid": grid,
+    "pipeline": pipeline,
+    "queue": queue,
+}
 
 
 def meetings(case: Case) -> list[Sites]:
@@ -112,7 +163,7 @@ def meetings(case: Case) -> list[Sites]:
             group = of.action.group
             found[group, counts[of.rank, group]].append(of)
             counts[of.rank, group] += 1
-    return list(found.values())
+    return [parts for parts in found.values() if parts[0].step != 0]
 
 
 def scenario(case: Case, random: Random) -> Scenario:
@@ -165,10 +216,55 @@ def of_parts(made: Scenario, parts: Sites, random: Random) -> list[Choice]:
         (waiting, made.unordered),
         (parts, made.calls),
         (parts, made.late),
+        (parts[:1], partial(whole_group, made, random)),
+        (parts[:1], partial(whole_group, made, random)),
     ]
+    if not {"fuse", "graph"} & set(made.kinds):
+        found += [(parts, partial(captured, made, random))] * 2
     if "overlap" not in made.kinds:
         found += [(parts[:1], partial(overlapped, made, random))] * 2
     return found
+
+
+def whole_group(made: Scenario, random: Random, targets: Sites) -> None:
+    """Change all collectives of a process group, selected by its name."""
+    (of,) = targets
+    assert isinstance(of.action, Collective)
+    group = of.action.group
+    parts = [
+        of
+        for of in made.case.sites
+        if isinstance(of.action, Collective) and of.action.group == group
+    ]
+    factor, add_ns, removed = random.choice(
+        ((0, 0, False), (3, 0, False), (0.5, 30_000, False), (1, 0, True))
+    )
+    for part in parts:
+        marks = made.of(part)
+        marks.factor *= factor
+        marks.add_ns += add_ns
+        marks.removed |= removed
+    how = {"action": "remove"} if removed else {"factor": factor, "add_ns": add_ns}
+    made.add(
+        "group",
+        target="gpu",
+        type="collective",
+        process_group=f"{group} *",
+        **how,
+    )
+
+
+def captured(made: Scenario, random: Random, targets: Sites) -> None:
+    """Capture what is around collectives as graphs, one on each rank."""
+    found: Sites = []
+    for part in targets:
+        own = [of for of in made.case.sites if of.is_with(part) and of.step != 0]
+        row = [of for of in own if isinstance(of.action, Work)]
+        at = row.index(part)
+        near = row[max(0, at - random.randint(0, 3)) : at + random.randint(2, 4)]
+        found += [of for of in near if not any(of is other for other in found)]
+    if len(found) > 1:
+        made.joined(found, "graph")
 
 
 def overlapped(made: Scenario, random: Random, targets: Sites) -> None:

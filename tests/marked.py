@@ -204,7 +204,9 @@ class Changed:
         """A changed launch."""
         lasting_ns = marks.lasting(action.kernel_ns)
         done: Work
-        if isinstance(action, Collective):
+        if id(action) in self.scenario.case.sends:
+            done = replace(action, stream=stream, kernel_ns=lasting_ns)
+        elif isinstance(action, Collective):
             done = replace(action, stream=stream, own_ns=lasting_ns)
         else:
             done = replace(action, stream=stream, kernel_ns=lasting_ns)
@@ -527,8 +529,11 @@ class Meeting:
             return action
         key = self.keys[id(whole)]
         group = self.groups[key[0]]
-        ranks = tuple(sorted(self.members[group]))
-        new = replace(whole, group=group, ranks=ranks)
+        members = whole.ranks or sorted(self.members[group])
+        ranks = tuple(rank for rank in members if rank in self.members[group])
+        # A receive whose send is removed is the only part, but sends nothing.
+        is_eager = whole.is_eager and ranks[0] == whole.ranks[0]
+        new = replace(whole, group=group, ranks=ranks, is_eager=is_eager)
         self.keys[id(new)] = key
         self.scenario.kept.append(new)
         return replace(action, action=new) if isinstance(action, Delayed) else new

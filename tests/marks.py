@@ -163,6 +163,14 @@ class Case:
             for event in trace.truth.host_events
             if event.correlation is not None
         }
+        self.sends = {
+            id(of.action)
+            for of in self.sites
+            if isinstance(of.action, Collective)
+            and of.action.is_eager
+            and of.rank == of.action.ranks[0]
+        }
+        """Sends that do not wait for their receivers."""
 
     def awaiting(self, site: Site) -> Sites:
         """The calls that make a work's stream wait, behind the work before it."""

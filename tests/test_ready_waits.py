@@ -188,6 +188,13 @@ def test_answers_that_depend_on_guesses_say_so(answered: list[Answer]) -> None:
     assert max(silent, default=0) < 0.02
 
 
+def test_rests_longer_than_usual_are_guesses(answered: list[Answer]) -> None:
+    """In job 5 two short rests are waits for the loader; others take 2 us."""
+    (one,) = (a for a in answered if (a.job, a.change) == ("5", "main x2"))
+    assert one.kind == "wrong, told"
+    assert one.error == pytest.approx(0.0033, abs=0.0001)
+
+
 def longer(thread: str, name: str, ordinal: int, ns: int) -> change.Change:
     """One op of a thread takes longer, by its ordinal among those of its name."""
     count = itertools.count()

@@ -1,8 +1,9 @@
--- What rests of threads may have been waits for, but are not taken to be: long rests that are
--- not taken for waits at all (`graph.thread_wait`) and end soon or steadily after what another
--- thread does, and other possible causes of waits that are about as steady
--- (`graph.possible_cause`). A thread may be woken in the middle of what another one does, so
--- all that the other one did steadily before may have done so.
+-- What rests of threads may have been waits for, but are not taken to be: rests that are not
+-- taken for waits at all (`graph.thread_wait`), are long, or three times as long as usual before
+-- such an event, and end soon or steadily after what another thread does; and other possible
+-- causes of waits that are about as steady (`graph.possible_cause`). A thread may be woken in
+-- the middle of what another one does, so all that the other one did steadily before may have
+-- done so.
 -- One row per rest, other thread and time.
 -- Key: thread_id, resume_ns, other_thread_id, at_ns.
 CREATE VIEW graph.possible_wait (
@@ -24,15 +25,34 @@ endpoint AS (
     SELECT trace_id, thread_id, unnest([start_ns, end_ns]) AS at_ns FROM graph.top_level_event
 ),
 
+event AS (
+    SELECT event.*, name
+    FROM graph.top_level_event AS event
+    INNER JOIN graph.node AS node ON event.node_id = node.node_id
+),
+
+-- The usual rest before an event, by its name.
+usual AS (
+    SELECT thread_id, name, median(start_ns - previous_end_ns) AS rest_ns
+    FROM event
+    GROUP BY thread_id, name
+    HAVING count(*) > 3
+),
+
 pause AS (
-    SELECT DISTINCT trace_id, thread_id, stop_ns, resume_ns
+    SELECT DISTINCT whole.trace_id, whole.thread_id, stop_ns, resume_ns
     FROM graph.thread_rest AS whole
+    LEFT JOIN event AS after
+        ON whole.thread_id = after.thread_id AND whole.resume_ns = after.start_ns
+    LEFT JOIN usual ON after.thread_id = usual.thread_id AND after.name = usual.name
     ANTI JOIN graph.thread_wait AS wait
         ON
             whole.thread_id = wait.thread_id
             AND whole.resume_ns >= wait.end_ns
             AND whole.stop_ns < wait.end_ns
-    WHERE has_stopped AND goes_on AND resume_ns - stop_ns >= 100_000
+    WHERE
+        has_stopped AND goes_on
+        AND (resume_ns - stop_ns >= 100_000 OR resume_ns - stop_ns > 3 * rest_ns)
 ),
 
 -- How much the times between what another thread does and the ends of rests vary, for the

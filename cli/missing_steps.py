@@ -33,6 +33,11 @@ _WIDTH = 80
 _RECORDS = "PyTorch's profiler records them"
 _NO_STACKS = f"the traces have no Python stacks; {_RECORDS} (with_stack=True)"
 _NO_SHAPES = f"the traces have no shapes; {_RECORDS} (record_shapes=True)"
+_NO_ALLOCATIONS = f"the traces have no allocations; {_RECORDS} (profile_memory=True)"
+_ESTIMATED = (
+    "estimated steps have no single allocations; `tracedb estimate` prints the peak "
+    "memory, and what is in it"
+)
 _NO_ADDRESSES = (
     "the allocations have no addresses, as of old versions of PyTorch, so it is "
     "unknown which remain"
@@ -51,10 +56,7 @@ _NEEDS = {
     ),
     **dict.fromkeys(
         ("memory", "memory_by_step", "memory_at_peak"),
-        (
-            "has_memory",
-            f"the traces have no allocations; {_RECORDS} (profile_memory=True)",
-        ),
+        ("has_memory", _NO_ALLOCATIONS),
     ),
     "overhead_by_op": ("op_count", "this database has no ops, only calls and GPU work"),
     **dict.fromkeys(
@@ -278,9 +280,14 @@ def _reason(db: tracedb.Database, question: str) -> str:
     if question == "straggler" and recorded.height == 1:
         return "the run has only one rank, so there is nothing to compare"
     if needed and not recorded[needed].sum():
-        return words
+        is_estimated = needed == "has_memory" and _all_estimated(db)
+        return _ESTIMATED if is_estimated else words
     known = _OTHER_NEEDS | (_OF_STEPS if recorded["step_count"].sum() else {})
     return known.get(question, "")
+
+
+def _all_estimated(db: tracedb.Database) -> bool:
+    return bool(db.relation("staging.recording")["is_estimated"].all())
 
 
 def _other_kind(

@@ -23,6 +23,7 @@ from pipeline_job import Job, randomly
 from pipeline_job import rows as job_rows
 from rich.console import Console
 from support import SAMPLES, ingests_until
+from test_summary import two_steps
 
 from tracedb import QueryError, catalog
 from tracedb import open as open_database
@@ -354,6 +355,19 @@ def test_an_empty_answer_says_why(tiny: Path, question: str, said: str) -> None:
     assert done.exit_code == 0
     assert done.stderr.startswith(f"no rows\n{said}")
     assert done.stderr.count("\n") == 2
+
+
+def test_what_cannot_be_there_is_not_recommended(tmp_path: Path) -> None:
+    """A profiler for steps that never ran, and names of work that there is not."""
+    on_host = [event for event in two_steps() if event["cat"] != "kernel"]
+    header = {"estimated": True, "traceEvents": on_host}
+    (tmp_path / "t.json").write_text(json.dumps(header))
+    assert run("ingest", tmp_path / "t.json", "--db", tmp_path / "t").exit_code == 0
+    said = run("ask", tmp_path / "t", "memory").stderr
+    assert said.startswith("no rows\nestimated steps have no single allocations; ")
+    assert "profile_memory" not in said
+    said = run("whatif", tmp_path / "t", "--edit", "gpu:*gemm* x0.5").stderr
+    assert said.endswith("no GPU work with name *gemm* in this database; none at all\n")
 
 
 @pytest.mark.parametrize(

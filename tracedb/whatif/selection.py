@@ -358,7 +358,8 @@ def _near_texts(
     query = within if count else f"FROM ({known}) ORDER BY {alike} DESC, text"
     near = connection.execute(f"{query} LIMIT {_MOST_NEAR}", value).fetchall()
     if not near:
-        return _NONE_THERE.get(field, f"; there is no {field}")
+        none = "none at all" if field == "name" else f"there is no {field}"
+        return _NONE_THERE.get(field, f"; {none}")
     listed = ", ".join(shortened(text, _WIDEST) for (text,) in near)
     verb = "contains" if count == 1 else "contain"
     reported = f"{count} {verb} it:" if count else "nearest:"

@@ -711,3 +711,17 @@ def test_libraries_named_like_torch_are_not_pytorch(
 def test_whose_code_a_file_is(file: str, *, is_of_user: bool) -> None:
     """Folders of the user's may have the names of libraries."""
     assert place.is_users(file) is is_of_user
+
+
+def test_transposed_convolutions_count_their_own_work() -> None:
+    """Each element of the input is multiplied with the filters of its group."""
+    layer = nn.ConvTranspose2d(8, 16, 3, stride=2, groups=2, output_padding=1)
+    with (
+        torch.no_grad(),
+        tracedb.estimate(layer, torch.ones(2, 8, 10, 12), gpu="H100").database as found,
+    ):
+        (row,) = found.sql(
+            "SELECT DISTINCT flops, groups, output_height, height "
+            "FROM prediction.op_problem WHERE family = 'convolution'"
+        ).rows()
+    assert row == (2 * 2 * 10 * 12 * 8 * (16 // 2) * 9, 2, 10, 22)

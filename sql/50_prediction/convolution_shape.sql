@@ -29,6 +29,8 @@ CREATE VIEW prediction.convolution_shape (
     padding,
     -- Dilation.
     dilation,
+    -- Groups.
+    groups,
     -- Whether the size of Y is known.
     is_known
 ) AS
@@ -38,12 +40,15 @@ operand AS (
     SELECT
         *,
         bare_name = 'convolution_backward' AS is_both,
+        regexp_matches(bare_name, '^_?convolution$') AS is_any,
         name LIKE '%backward%' AS is_backward,
         tensors[is_both::BIGINT + 1] AS x,
         tensors[is_backward::BIGINT + 2] AS w,
         CASE WHEN is_backward THEN tensors[2 - is_both::BIGINT] END AS gradient,
-        regexp_matches(name, 'transpose') OR is_both
-        AND coalesce(concrete_inputs ->> 7 IN ('True', '1'), false) AS is_transposed,
+        -- Position of `transposed`, before the padding of the output and the groups.
+        CASE WHEN is_both THEN 7 WHEN is_any THEN 6 END AS transposed_at,
+        regexp_matches(name, 'transpose')
+        OR coalesce(concrete_inputs ->> transposed_at IN ('True', '1'), false) AS is_transposed,
         (CASE WHEN NOT is_backward THEN ['y'] ELSE [] END)
         || CASE
             WHEN
@@ -55,13 +60,16 @@ operand AS (
         || (CASE WHEN is_both OR name LIKE '%backward_weight' THEN ['w'] ELSE [] END)
         AS written,
         CASE
-            WHEN is_transposed AND NOT is_both THEN [2, 4, 5]
+            WHEN is_transposed AND transposed_at IS NULL THEN [2, 4, 5]
             WHEN regexp_matches(name, 'cudnn_convolution$') THEN [2, 3, 4]
             WHEN regexp_matches(name, 'miopen_.*convolution$') THEN [3, 4, 5]
             WHEN regexp_matches(name, 'convolution_backward$|_depthwise2d$') THEN [5, 4, 6]
             WHEN NOT is_backward THEN [4, 3, 5]
         END AS ordinals,
-        [try_cast(concrete_inputs ->> o AS BIGINT []) for o in ordinals] AS recorded
+        [try_cast(concrete_inputs ->> o AS BIGINT []) for o in ordinals] AS recorded,
+        try_cast(concrete_inputs ->> coalesce(transposed_at + 1, 3) AS BIGINT [])
+        AS output_padding,
+        try_cast(concrete_inputs ->> coalesce(transposed_at + 2, 6) AS BIGINT) AS own_groups
     FROM prediction.op_shape
     INNER JOIN prediction.op_name USING (trace_id, name)
     WHERE
@@ -90,6 +98,7 @@ sized AS (
                 THEN list_transform(x.dims[3:], lambda size, i: (
                     (size - 1) * recorded[2][i] - 2 * recorded[1][i]
                     + recorded[3][i] * (w.dims[i + 2] - 1) + 1
+                    + coalesce(output_padding[i], 0)
                 ))
             ELSE list_transform(x.dims[3:], lambda size, i: (
                 (size + 2 * recorded[1][i] - recorded[3][i] * (w.dims[i + 2] - 1) - 1)
@@ -122,5 +131,6 @@ SELECT
     coalesce(recorded[2][1], CASE WHEN is_inferred THEN least_stride END),
     coalesce(recorded[1][1], CASE WHEN is_inferred THEN least_padding END),
     coalesce(recorded[3][1], CASE WHEN is_inferred THEN 1 END),
+    greatest(CASE WHEN is_transposed THEN own_groups ELSE TRY(x.dims[2] // w.dims[2]) END, 1),
     is_known
 FROM sized;

@@ -63,7 +63,7 @@ sized AS (
         * EXCLUDE (x, y),
         len(x) - 2 AS rank,
         x[1] AS image_count,
-        CASE WHEN is_transposed THEN w[2] ELSE x[2] END AS channels,
+        CASE WHEN is_transposed THEN w[2] * groups ELSE x[2] END AS channels,
         CASE WHEN is_transposed THEN y ELSE x[3:] END AS x,
         CASE WHEN is_transposed THEN x[3:] ELSE y END AS y
     FROM prediction.convolution_shape
@@ -83,7 +83,7 @@ problem AS (
             END for tensor in written
         ]) AS op,
         image_count * (CASE rank WHEN 3 THEN y[1] ELSE 1 END) AS images,
-        greatest(TRY(channels // w[2]), 1) AS groups,
+        groups,
         channels * (CASE rank WHEN 3 THEN w[3] ELSE 1 END) AS channels_in,
         w[1] AS channels_out,
         CASE rank WHEN 1 THEN 1 ELSE x[-2] END AS height,

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from support import ROOT
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.checkpoint import checkpoint
 
 import tracedb
 from tracedb.cli.main import tracedb as command
@@ -711,6 +712,61 @@ def test_libraries_named_like_torch_are_not_pytorch(
 def test_whose_code_a_file_is(file: str, *, is_of_user: bool) -> None:
     """Folders of the user's may have the names of libraries."""
     assert place.is_users(file) is is_of_user
+
+
+def test_clipping_stays_on_the_gpu() -> None:
+    """PyTorch groups gradients by where they are, which is not the host."""
+    model = nn.Linear(8, 8)
+
+    def step() -> None:
+        model(torch.ones(2, 8)).sum().backward()
+        for foreach in (True, False):
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=foreach)
+
+    source = Source(step, (), "NVIDIA H100")
+    ops = source.at(None).fake.ops.values()
+    source.close()
+    assert [op.name for op in ops if op.transfer] == []
+    assert "aten::_foreach_mul_" in {op.name for op in ops}
+
+
+def test_checkpoints_of_real_tensors_are_recomputed() -> None:
+    """A real tensor is on the GPU in the forward pass and in the backward pass."""
+    first, last = nn.Linear(8, 32), nn.Linear(32, 8)
+    inputs = torch.ones(4, 8)
+
+    def step() -> None:
+        found: Any = checkpoint(
+            lambda x: last(first(x).relu()), inputs, use_reentrant=False
+        )
+        found.sum().backward()
+
+    source = Source(step, (), "NVIDIA H100")
+    names = [op.name for op in source.at(None).fake.ops.values()]
+    source.close()
+    assert names.count("aten::relu") == 2
+
+
+@pytest.mark.parametrize("count", [90, 6000])
+def test_clusters_of_labels_are_evenly_spread(count: int) -> None:
+    """Each label is in one cluster, by its share of classes, and the answer says so."""
+    layer = nn.AdaptiveLogSoftmaxWithLoss(16, 90, [30, 60])
+
+    def step() -> None:
+        labels = torch.randint(0, 90, (count,))
+        layer(torch.ones(count, 16), labels).loss.backward()
+
+    source = Source(step, (), "NVIDIA H100")
+    found = source.at(None)
+    source.close()
+    (line,) = found.unsure
+    assert line.endswith("are assumed to be evenly spread over its classes")
+    softmaxes = [
+        op.results[0].dims
+        for op in found.fake.ops.values()
+        if op.name == "aten::_log_softmax"
+    ]
+    assert softmaxes == [(count // 3, 30), (count // 3, 30), (count, 32)]
 
 
 def test_transposed_convolutions_count_their_own_work() -> None:

@@ -44,6 +44,8 @@ OWN = {
     "    def backward(ctx, g): raise ValueError('no gradient')\n"
     "def step():\n    Wrong.apply(model.weight).sum().backward()": "7: ValueError: no",
     "def step():\n    model(torch.ones(2, 9))": "4: RuntimeError: a and b must",
+    "def step():\n    torch.ones(3).shap": "4: AttributeError: 'Tensor' object has no "
+    "attribute 'shap'",
     "def step():\n    torch.ones(2).sum().backward()": "4: RuntimeError: element 0",
     "def step():\n    try: {}['lr']\n    except KeyError as error:\n"
     "        raise ValueError('no lr') from error": "6: ValueError: no lr",
@@ -51,6 +53,8 @@ OWN = {
 ESTIMATES = {
     "def step():\n    torch.ones(2).to_mkldnn()": "4: cannot run on fake tensors:",
     "def step():\n    torch.ones(2).share_memory_()": "4: cannot run on fake tensor",
+    "def step():\n    torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2))": "4: sparse "
+    "tensors are estimated only as gradients",
     "def step():\n    torch.zeros(int(model.bias.sum().item()), 3)": "4: a size",
     "def step():\n    try: torch.ones(3).repeat_interleave(torch.ones(3).random_())\n"
     "    except Exception as error: raise RuntimeError('failed') from error": "4: how",

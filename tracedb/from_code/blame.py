@@ -6,6 +6,9 @@ import dis
 import re
 from typing import TYPE_CHECKING
 
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
 from tracedb.errors import TracedbError
 from tracedb.from_code import place
 from tracedb.from_code.unknown import is_about
@@ -50,13 +53,22 @@ def is_own(error: BaseException) -> bool:
     return dis.opname[code.co_code[last.tb_lasti]] in _RAISING
 
 
+def is_missing(error: BaseException) -> bool:
+    """Whether code asks a tensor for an attribute that real tensors lack, too."""
+    return (
+        isinstance(error, AttributeError)
+        and isinstance(error.obj, torch.Tensor)
+        and not hasattr(torch.Tensor, error.name or "")
+    )
+
+
 def is_of_fakes(error: BaseException) -> bool:
     """Whether an error would not occur with real tensors."""
     if isinstance(error, TracedbError) or is_about(error):
         return True
     if type(error).__module__.startswith(_FAKE_KINDS):
         return True
-    if is_own(error):
+    if is_own(error) or is_missing(error):
         return False
     if _FAKE_WORDS.search(said(error)):
         return True
@@ -88,6 +100,8 @@ def named(error: BaseException) -> str:
     """
     kind = type(error).__name__
     text = error.msg if isinstance(error, SyntaxError) else said(error)
+    if is_missing(error):
+        text = text.replace(f"'{FakeTensor.__name__}'", f"'{torch.Tensor.__name__}'")
     first, _, more = text.strip().partition("\n")
     if first.endswith(":"):
         first = f"{first} {' '.join(more.split())}"

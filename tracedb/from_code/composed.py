@@ -114,25 +114,47 @@ def _all_to_all(
     return made
 
 
-def _each(function: Callable[..., torch.Tensor]) -> Callable[..., object]:
-    def all_of(tensors: list[torch.Tensor], *given: object) -> list[torch.Tensor]:
-        return [function(tensor, *given) for tensor in tensors]
+def _all_reduce_each_(
+    tensors: list[torch.Tensor], _op: str, group: object
+) -> list[torch.Tensor]:
+    _group(group).allreduce_coalesced(tensors)
+    return tensors
 
-    return all_of
+
+def _all_reduce_each(
+    tensors: list[torch.Tensor], op: str, group: object
+) -> list[torch.Tensor]:
+    return _all_reduce_each_([*map(_copied, tensors)], op, group)
+
+
+def _all_gather_each(
+    tensors: list[torch.Tensor], count: int, group: object
+) -> list[torch.Tensor]:
+    made = [one.new_empty(one.shape[0] * count, *one.shape[1:]) for one in tensors]
+    _group(group).allgather_into_tensor_coalesced(made, tensors)
+    return made
+
+
+def _reduce_scatter_each(
+    tensors: list[torch.Tensor], _op: str, count: int, group: object
+) -> list[torch.Tensor]:
+    made = [one.new_empty(one.shape[0] // count, *one.shape[1:]) for one in tensors]
+    _group(group).reduce_scatter_tensor_coalesced(made, tensors)
+    return made
 
 
 _CALLED: dict[str, Callable[..., object]] = {
     "all_reduce": _all_reduce,
     "all_reduce_": _all_reduce_,
-    "all_reduce_coalesced": _each(_all_reduce),
-    "all_reduce_coalesced_": _each(_all_reduce_),
+    "all_reduce_coalesced": _all_reduce_each,
+    "all_reduce_coalesced_": _all_reduce_each_,
     "broadcast": _broadcast,
     "broadcast_": _broadcast_,
     "all_gather_into_tensor": _all_gather,
     "all_gather_into_tensor_out": _all_gather,
-    "all_gather_into_tensor_coalesced": _each(_all_gather),
+    "all_gather_into_tensor_coalesced": _all_gather_each,
     "reduce_scatter_tensor": _reduce_scatter,
     "reduce_scatter_tensor_out": _reduce_scatter,
-    "reduce_scatter_tensor_coalesced": _each(_reduce_scatter),
+    "reduce_scatter_tensor_coalesced": _reduce_scatter_each,
     "all_to_all_single": _all_to_all,
 }

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+CUDA, NCCL = "13.0", (2, 27, 0)
+"""Recent versions, for code that asks whether something is there yet."""
+
+
 def capability(gpu: str) -> tuple[int, int]:
     """The compute capability of a GPU; `EstimateError` if it is not known."""
     found = known_capability(gpu)

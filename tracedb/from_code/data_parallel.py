@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import distributed
+from torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook import (
+    PostLocalSGDState,
+)
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState
+from torch.distributed.algorithms.join import Join
 from torch.nn.modules import module as modules
 from torch.nn.parallel import DistributedDataParallel
 
@@ -53,7 +58,36 @@ def in_later_steps(recorder: Recorder) -> Iterator[None]:
         stack.enter_context(changed(distributed, {"Reducer": reduce}))
         stays = {"_rebuild_buckets": lambda _: False}
         stack.enter_context(changed(reducer, stays))
+        for kind, begin_at in _BEGUN.items():
+            stack.enter_context(changed(kind, {"__init__": _begun(kind, begin_at)}))
+        stack.enter_context(changed(Join, {_JOINED: _joined}))
         yield
+
+
+_BEGUN: dict[Any, str] = {
+    PowerSGDState: "start_powerSGD_iter",
+    PostLocalSGDState: "start_localSGD_iter",
+}
+"""Hooks that do something else in their first steps, and in how many."""
+_JOINED = "_get_num_nonjoined_procs"
+_count_joined = getattr(Join, _JOINED)
+
+
+def _begun(kind: Any, steps: str) -> Callable[..., None]:  # noqa: ANN401
+    """Make the state of a hook whose first steps are over."""
+    make = kind.__init__
+
+    def begin(state: Any, *args: Any, **more: Any) -> None:  # noqa: ANN401
+        make(state, *args, **more)
+        state.iter = getattr(state, steps)
+
+    return begin
+
+
+def _joined(join: Join) -> int:
+    """Count the ranks that have inputs left: none, as all have the same number."""
+    _count_joined(join)
+    return 0
 
 
 def _buckets(

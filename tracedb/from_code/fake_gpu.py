@@ -19,9 +19,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 from torch.nn.attention import flex_attention
 from torch.nn.parameter import is_lazy
+from torch.nn.utils import clip_grad
 from torch.optim import optimizer as _optimizer
 from torch.overrides import TorchFunctionMode
-from torch.utils import _foreach_utils
+from torch.utils import _foreach_utils, checkpoint
 from torch.utils._device import DeviceContext
 
 from tracedb.errors import EstimateError
@@ -33,9 +34,11 @@ from tracedb.from_code.changed import changed
 from tracedb.from_code.checks import FOUND
 from tracedb.from_code.cuda_names import (
     CONSTANT,
+    CUDA,
     GRAPHS,
     HELD,
     HISTORY,
+    NCCL,
     TYPED,
     Generator,
     Properties,
@@ -594,6 +597,10 @@ def _scale(scaler: torch.amp.GradScaler) -> float:
     return scaler._init_scale if scaler.is_enabled() else 1.0  # noqa: SLF001
 
 
+_GENERIC = ("current_stream", "set_stream", "synchronize")
+"""What `torch.accelerator` calls as `torch.cuda` does."""
+
+
 def _accelerator(gpu: FakeGpu, count: int) -> dict[str, object]:
     """The replacements for functions of `torch.accelerator`."""
 
@@ -611,12 +618,40 @@ def _accelerator(gpu: FakeGpu, count: int) -> dict[str, object]:
         "is_available": available,
         "device_count": lambda: count,
         "current_accelerator": current,
-        "current_stream": STREAMS["current_stream"],
-        "synchronize": STREAMS["synchronize"],
+        **{name: STREAMS[name] for name in _GENERIC},
         **dict.fromkeys(
             ("current_device_index", "current_device_idx", "set_device_index"), nothing
         ),
     }
+
+
+def _grouped(gpu: FakeGpu) -> dict[str, object]:
+    """The function that groups tensors by device and type, where fake ones are."""
+    own: Any = _foreach_utils._group_tensors_by_device_and_dtype  # noqa: SLF001
+
+    def grouped(lists: list[list[Any]], with_indices: bool = False) -> object:  # noqa: FBT001, FBT002
+        found: dict[object, tuple[list[list[Any]], list[int]]] = {}
+        for (_, dtype), (columns, numbers) in own(lists, with_indices).items():
+            for at, first in enumerate(columns[0]):
+                of_kind = found.setdefault(
+                    (gpu.device(first), dtype), ([[] for _ in columns], [])
+                )
+                for kept, column in zip(of_kind[0], columns, strict=True):
+                    kept.extend(column[at : at + 1])
+                of_kind[1].extend(numbers[at : at + 1])
+        return found
+
+    return {"_group_tensors_by_device_and_dtype": grouped}
+
+
+def _recomputed(gpu: FakeGpu) -> dict[str, object]:
+    """How a checkpoint compares what it recomputes: real tensors may be on the GPU."""
+    name = "_allowed_determinism_checks_to_fns"
+
+    def form(tensor: torch.Tensor) -> object:
+        return tensor.shape, tensor.dtype, gpu.device(tensor)
+
+    return {name: {**getattr(checkpoint, name), "default": form}}
 
 
 def _resized(recorder: Recorder) -> Callable[..., object]:
@@ -684,7 +719,11 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
     with ExitStack() as stack:
         stack.enter_context(told(recorder))
         stack.enter_context(changed(torch.cuda, _answers(gpu, name, count, recorder)))
-        stack.enter_context(changed(torch, {"Generator": Generator}))
+        generic = {name: STREAMS[name] for name in ("Stream", "Event")}
+        stack.enter_context(changed(torch, {"Generator": Generator, **generic}))
+        built = {"cuda": torch.version.cuda or CUDA}
+        stack.enter_context(changed(torch.version, built))
+        stack.enter_context(changed(torch.cuda.nccl, {"version": lambda: NCCL}))
         stack.enter_context(changed(torch.amp.GradScaler, {"get_scale": _scale}))
         stack.enter_context(_without_onednn())
         refused = {"is_acceptable": lambda _tensor: False}
@@ -722,4 +761,7 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
         methods = {"device": property(device), "tolist": listed}
         stack.enter_context(changed(FakeTensor, methods))
         stack.enter_context(with_foreach())
+        stack.enter_context(changed(checkpoint, _recomputed(gpu)))
+        for module in (_foreach_utils, _optimizer, clip_grad):
+            stack.enter_context(changed(module, _grouped(gpu)))
         yield

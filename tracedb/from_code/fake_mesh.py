@@ -24,6 +24,8 @@ from tracedb.from_code.changed import changed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tracedb.from_code.recorder import Recorder
+
 
 @contextmanager
 def really() -> Iterator[None]:
@@ -64,6 +66,28 @@ def real_meshes() -> Iterator[None]:
     finally:
         for name, method in before.items():
             setattr(DeviceMesh, name, method)
+
+
+@contextmanager
+def unseen_forms(recorder: Recorder) -> Iterator[None]:
+    """Find the sizes of sharded tensors without recording ops of these sizes."""
+    try:
+        from torch.distributed.tensor._sharding_prop import ShardingPropagator
+    except ImportError:  # It has no public name.
+        yield
+        return
+    own = getattr(ShardingPropagator, _FORMED)
+
+    @wraps(own)
+    def formed(*args: object, **more: object) -> object:
+        with recorder.unseen():
+            return own(*args, **more)
+
+    with changed(ShardingPropagator, {_FORMED: formed}):
+        yield
+
+
+_FORMED = "_propagate_tensor_meta_non_cached"
 
 
 def _real(method: Any) -> Any:  # noqa: ANN401 (a function, static or not)

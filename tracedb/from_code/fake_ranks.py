@@ -24,10 +24,13 @@ from tracedb.from_code import place
 from tracedb.from_code.changed import changed
 from tracedb.from_code.collectives import Message
 from tracedb.from_code.data_parallel import Averaging, in_later_steps
-from tracedb.from_code.fake_mesh import is_real, real_meshes
+from tracedb.from_code.fake_mesh import is_real, real_meshes, unseen_forms
+from tracedb.from_code.fake_objects import FakeObjects
 from tracedb.from_code.fake_stages import real_votes
+from tracedb.from_code.known import learn
 from tracedb.from_code.mailbox import NeedsRanksError
 from tracedb.from_code.ops import SYNCHRONIZE
+from tracedb.from_code.passed_on import pass_on
 from tracedb.from_code.tensors import tensors_of
 
 if TYPE_CHECKING:
@@ -40,7 +43,8 @@ if TYPE_CHECKING:
 
 _C10D: Any = distributed
 """It exports more than it says."""
-_BACKEND = "tracedb"
+_BACKEND, _USUAL = "tracedb", "nccl"
+"""The backend of all groups, and what code is told that names none."""
 
 
 class FakeRanks:
@@ -51,6 +55,7 @@ class FakeRanks:
         self.recorder = recorder
         self.job = job
         self.is_begun = False
+        self.backend = _USUAL
         self._averaging = Averaging(self._for_models)
         self.is_averaging = False
         self._batches = 0
@@ -65,23 +70,25 @@ class FakeRanks:
             )
         with ExitStack() as stack:
             stack.enter_context(self._launched())
-            own = {"init_process_group": self.begin}
+            own = {"init_process_group": self.begin, "new_group": self._new_group}
             for module in (distributed, distributed_c10d, device_mesh):
                 stack.enter_context(changed(module, own))
-            objects = {
-                "broadcast_object_list": _nothing,
-                "send_object_list": self._send_objects,
-                "recv_object_list": self._receive_objects,
-                "all_gather_object": _gather_object,
+            told = {"get_backend": _backend}
+            stack.enter_context(changed(distributed_c10d, told))
+            functions = {
+                **told,
+                **FakeObjects(self).functions,
+                "is_nccl_available": lambda: True,
                 "destroy_process_group": _nothing,
                 "monitored_barrier": _nothing,
             }
-            stack.enter_context(changed(distributed, objects))
+            stack.enter_context(changed(distributed, functions))
             # Each batch calls it, by whatever name the code has imported batches.
             checking = {"_check_p2p_op_list": self._begin_batch}
             stack.enter_context(changed(distributed_c10d, checking))
             stack.enter_context(in_later_steps(self.recorder))
             stack.enter_context(real_meshes())
+            stack.enter_context(unseen_forms(self.recorder))
             stack.enter_context(real_votes())
             if (self.job.ranks or 1) > 1:
                 stack.enter_context(self._averaging.watching())
@@ -112,7 +119,7 @@ class FakeRanks:
                 os.environ.pop(name, None)
             os.environ.update({n: v for n, v in before.items() if n in settings})
 
-    def begin(self, *_: object, **given: Any) -> None:  # noqa: ANN401
+    def begin(self, backend: str | None = None, *_: object, **given: Any) -> None:  # noqa: ANN401
         """Make the process group, in place of `init_process_group`."""
         count = self.job.ranks or given.get("world_size", -1)
         if count < 1:
@@ -127,6 +134,7 @@ class FakeRanks:
             )
         hook = sys.excepthook
         _begun.append(self)
+        self.backend = (backend or _USUAL).lower()
         store = _C10D.HashStore()
         _initialize(_BACKEND, rank=self.job.rank, world_size=count, store=store)
         sys.excepthook = hook
@@ -169,31 +177,20 @@ class FakeRanks:
             frame = frame.f_back
         return None if frame is None else self._batches
 
-    def _send_objects(
+    def _new_group(
         self,
-        objects: list[Any],
-        dst: int | None = None,
-        group: Any = None,  # noqa: ANN401
-        _device: object = None,
-        group_dst: int | None = None,
-        **_: object,
-    ) -> None:
-        """Send Python objects to another rank."""
-        self.post.send(_of_job(group, dst, group_dst), objects)
-
-    def _receive_objects(
-        self,
-        objects: list[Any],
-        src: int | None = None,
-        group: Any = None,  # noqa: ANN401
-        _device: object = None,
-        group_src: int | None = None,
-        **_: object,
-    ) -> int:
-        """Receive Python objects from another rank."""
-        sender = _of_job(group, src, group_src)
-        objects[:] = self.post.receive(sender)
-        return sender
+        ranks: list[int] | None = None,
+        timeout: object = None,
+        backend: str | None = None,
+        *rest: Any,  # noqa: ANN401
+        **more: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401 (a group, or that this rank is in none)
+        """Make a group without its own backend, which would wait for real ranks."""
+        before, self.backend = self.backend, (backend or self.backend).lower()
+        try:
+            return _make_group(ranks, timeout, None, *rest, **more)
+        finally:
+            self.backend = before
 
     @property
     def post(self) -> Mailbox:
@@ -207,28 +204,23 @@ class FakeRanks:
         return self.job.mailbox
 
 
-_initialize = distributed.init_process_group
+_initialize, _make_group = distributed.init_process_group, distributed.new_group
 _BATCH: Any = _C10D.batch_isend_irecv.__code__
 _check_batch: Any = distributed_c10d._check_p2p_op_list  # noqa: SLF001
 _begun: list[FakeRanks] = []
 """Those whose process group is open; the last one is in use."""
 
 
-def _of_job(group: Any, rank: int | None, of_group: int | None) -> int:  # noqa: ANN401
-    """The number in the job of a rank that is given by it, or by that in its group."""
-    if of_group is None:
-        if rank is None:
-            raise EstimateError(f"{place.of_caller()}: give the other rank")
-        return rank
-    return int(_C10D.get_global_rank(group or _C10D.group.WORLD, of_group))
-
-
 def _nothing(*_: object, **__: object) -> None:
     """Do nothing: all ranks have the same objects."""
 
 
-def _gather_object(gathered: list[object], given: object, *_: object) -> None:
-    gathered[:] = [given] * len(gathered)
+def _backend(group: Any = None) -> Any:  # noqa: ANN401 (a text of a kind of its own)
+    """The backend that the code has named for a group, in place of `get_backend`."""
+    found = group or _C10D.group.WORLD
+    if not isinstance(found, _Group):
+        raise ValueError("Invalid process group specified")  # noqa: TRY004 (as PyTorch)
+    return distributed.Backend(found.backend)
 
 
 class _Work(distributed.Work):
@@ -279,6 +271,12 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
         self._name = str(group.group_id)
         self._members = tuple(group.global_ranks_in_group)
         self._last: _Work | None = None
+        self.backend = ranks.backend
+
+    @property
+    def is_of_gpus(self) -> bool:
+        """Whether it can only pass on what is on GPUs."""
+        return self.backend == _USUAL and self._recorder.has_gpu
 
     @property
     def group_name(self) -> str:
@@ -286,11 +284,16 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
         return self._name
 
     def done(
-        self, kind: str, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]
+        self,
+        kind: str,
+        given: Sequence[torch.Tensor],
+        made: Sequence[torch.Tensor],
+        options: Sequence[object] = (),
     ) -> _Work:
         """Record a collective, and return it as completed."""
         message = Message(kind, self._count, self._name, self._members)
         number = self._recorder.collective(message, list(given), list(made))
+        pass_on(kind, given, made, options, (self.rank(), self._count))
         # C++ calls its methods without owning it.
         self._last = _Work(self._recorder, number, made)
         return self._last
@@ -327,7 +330,17 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
             kind, self._count, self._name, self._members, *ends, self._ranks.batch
         )
         number = self._recorder.collective(message, tensors, tensors)
+        if kind == "recv":
+            learn(tensors[0], None)
         self._last = _Work(self._recorder, number, tensors, is_between_two=True)
+        return self._last
+
+    def _start_coalescing(self, _device: object) -> None:
+        """Begin collectives that are launched together."""
+        self._last = _Work(self._recorder, None, [])
+
+    def _end_coalescing(self, _device: object) -> _Work | None:
+        """The last of them, which the others precede on the group's stream."""
         return self._last
 
     def barrier(self, *_: object, **__: object) -> _Work:
@@ -346,7 +359,7 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
 
     def getBackendName(self) -> str:  # noqa: N802 (as PyTorch has it)
         """The name of the backend."""
-        return _BACKEND
+        return self.backend
 
     def _get_backend(self, _device: object) -> _Group:
         """Itself: it does what a backend does, on any device."""
@@ -384,11 +397,12 @@ def _method(kind: str, *, is_in_place: bool) -> Any:  # noqa: ANN401 (a method)
         group: _Group,
         made: object,
         given: object = None,
-        *_: Any,  # noqa: ANN401
-        **__: Any,  # noqa: ANN401
+        *rest: Any,  # noqa: ANN401
+        **more: Any,  # noqa: ANN401
     ) -> _Work:
         sent = made if is_in_place else given
-        return group.done(kind, [*tensors_of(sent)], [*tensors_of(made)])
+        options = (given, *rest, *more.values())
+        return group.done(kind, [*tensors_of(sent)], [*tensors_of(made)], options)
 
     return method
 

@@ -33,6 +33,7 @@ from tracedb.from_code.blame import first
 from tracedb.from_code.causal import causal
 from tracedb.from_code.changed import changed
 from tracedb.from_code.clock import DEFAULT_STREAM
+from tracedb.from_code.clusters import clusters
 from tracedb.from_code.cpu import workspace
 from tracedb.from_code.fake_cpu import FakeCpu, absent
 from tracedb.from_code.fake_gpu import FakeGpu, present
@@ -118,6 +119,7 @@ class FakeRun:
             stack.enter_context(telling(self._recorder.assumptions))
             stack.enter_context(of_unknown())
             stack.enter_context(causal(self._recorder.assumptions))
+            stack.enter_context(clusters(self._recorder))
             stack.enter_context(linear_layers())
             stack.enter_context(loading(self._recorder))
             stack.enter_context(saving(self._recorder))

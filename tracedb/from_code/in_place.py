@@ -89,6 +89,10 @@ def parts(
         return _CHAINED[func] if _is_chained(tensors, recorder) else None
     if func is not _ADD:
         return None
+    if recorder.wrapped is _ADD:
+        # Gradients that are wrappers, such as DTensors, are added up anew.
+        recorder.wrapped = None
+        return None
     is_in_place = _is_bias(tensors, recorder) or _is_sum(tensors)
     return _aten.add_.Tensor if is_in_place else None
 

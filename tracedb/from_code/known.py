@@ -85,10 +85,34 @@ def view_of_known(
     finally:
         given.constant = values
     with really():
-        seen = func(values, *args[1:], **kwargs)
+        seen = func(values, *map(_formed, args[1:]), **kwargs)
     for one, its_values in zip(tensors_of(made), tensors_of(seen), strict=True):
         know(one, its_values)
     return made
+
+
+def _formed(value: object) -> object:
+    """A real tensor of a fake one's form, of which alone a view depends (`view_as`)."""
+    if not isinstance(value, FakeTensor):
+        return value
+    return torch.empty((), dtype=value.dtype).expand(tuple(map(int, value.shape)))
+
+
+def learn(tensor: torch.Tensor, values: torch.Tensor | None) -> None:
+    """Write known values to a fake tensor and what shares its memory; None: unknown."""
+    if not isinstance(tensor, FakeTensor):
+        return
+    before = tensor.constant
+    with really():
+        if values is not None:
+            values = values.reshape(tuple(map(int, tensor.shape))).to(tensor.dtype)
+        if before is None:
+            know(tensor, values)
+        elif values is not None:
+            before.copy_(values)
+        else:
+            tensor.fake_mode.fake_tensor_converter.invalidate_constant_aliases(before)
+            know(tensor, None)
 
 
 def know_made(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -177,6 +178,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._twins: dict[int, tuple[weakref.ref[torch.Tensor], FakeTensor]] = {}
         """By the address of a real tensor, for as long as it lives."""
         self._recorded = 0
+        self._is_unseen = False
+        self.wrapped: object = None
+        """The op that a wrapper of tensors was called for last."""
         self._channels: list[str] = []
         """The groups of the collectives so far, in the order of the calls."""
         self._arriving: dict[int, tuple[Holding, int]] = {}
@@ -192,13 +196,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if any(map(_is_wrapper, types)):
             # A wrapper (such as DTensor) dispatches its inner tensors.
+            self.wrapped = func
             return NotImplemented
         if func is _DEVICE and isinstance(args[0], FakeTensor):
             # Fast path: PyTorch asks for the device several times per op.
             is_within = args[0].fake_mode.in_kernel_invocation
             return _META if is_within else args[0].fake_device
         tensors = list(tensors_of([args, kwargs]))
-        apart = self._apart(func, args, tensors)
+        apart: Callable[..., object] | None = partial(self._form, func)
+        if not self._is_unseen:
+            apart = self._apart(func, args, tensors)
         if apart is not None:
             return apart(*args, **kwargs)
         with self._running():
@@ -470,6 +477,21 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Within the block, tensors are what they are, and the profiler is blind."""
         with self._running(), _unrecorded():
             yield
+
+    @contextmanager
+    def unseen(self) -> Iterator[None]:
+        """Within the block, ops tell the sizes of their results, unrecorded."""
+        before, self._is_unseen = self._is_unseen, True
+        try:
+            yield
+        finally:
+            self._is_unseen = before
+
+    def _form(self, func: Callable[..., object], *args: object, **given: Any) -> object:  # noqa: ANN401
+        if getattr(given.get("device"), "type", "") == "cuda":
+            given["device"] = torch.device("cpu")
+        with self._running(), _unrecorded():
+            return func(*args, **given)
 
     def leave_out(self) -> None:
         """Leave out the op that is being executed; those that it calls stay."""

@@ -181,7 +181,8 @@ def _made(  # noqa: PLR0913, PLR0917 (as PyTorch has it)
     """A new tensor, which shares the memory of its rows."""
     if sparse_dims != 1:
         raise EstimateError(
-            f"{place.of_caller()}: a sparse tensor that does not consist of rows"
+            f"{place.of_caller()}: sparse tensors are estimated only as gradients, "
+            "which consist of rows; let the step have dense ones"
         )
     return sparse.tensor(size, Rows(indices, values, bool(is_coalesced)))
 

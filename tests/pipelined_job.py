@@ -7,13 +7,13 @@ CPU; each writes what it did to FOLDER. Estimates run the same steps for GPUs.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from forked import run_ranks
 from torch import nn
 from torch.distributed.pipelining import (
     PipelineStage,
@@ -169,23 +169,5 @@ def main(rank: int, folder: Path) -> None:
     distributed.destroy_process_group()
 
 
-def run_all(folder: Path) -> None:
-    """Fork the ranks, and wait for all of them."""
-    ranks = []
-    for rank in range(RANKS):
-        child = os.fork()
-        if not child:
-            status = 1
-            try:
-                main(rank, folder)
-                status = 0
-            finally:
-                sys.stderr.flush()
-                os._exit(status)
-        ranks.append(child)
-    failed = [os.waitpid(child, 0)[1] for child in ranks]
-    sys.exit(any(failed))
-
-
 if __name__ == "__main__":
-    run_all(Path(sys.argv[1]))
+    run_ranks(RANKS, lambda rank: main(rank, Path(sys.argv[1])))

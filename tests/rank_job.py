@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from forked import run_ranks
 from rank_steps import OF_GPUS, RANKS, STEPS
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from whole_ops import computes
@@ -233,27 +234,6 @@ def _rank(rank: int, folder: Path, kinds: list[str]) -> None:
     Path(folder, f"{rank}.json").write_text(json.dumps(found))
 
 
-def run_all(folder: Path, kinds: list[str]) -> None:
-    """Fork the ranks, and wait for all of them."""
-    ranks = []
-    for rank in range(RANKS):
-        child = os.fork()
-        if not child:
-            status = 1
-            try:
-                _rank(rank, folder, kinds)
-                status = 0
-            except Exception as error:  # noqa: BLE001 (whatever a step raises)
-                sys.stderr.write(f"rank {rank}: {error!r}\n")
-            finally:
-                sys.stderr.flush()
-                os._exit(status)
-        ranks.append(child)
-    failed = [os.waitpid(child, 0)[1] for child in ranks]
-    if any(failed):
-        sys.exit(f"ranks ended with {failed}")
-
-
 def real(kinds: Iterable[str], folder: Path) -> list[dict[str, list[list[Any]]]]:
     """What each of the real ranks did in each step."""
     program = [sys.executable, __file__, "--real", str(folder), *kinds]
@@ -349,6 +329,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--real"]:
-        run_all(Path(sys.argv[2]), sys.argv[3:])
+        where, *asked = sys.argv[2:]
+        run_ranks(RANKS, lambda rank: _rank(rank, Path(where), asked))
     else:
         main()

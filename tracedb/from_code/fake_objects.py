@@ -167,19 +167,17 @@ class FakeObjects:
         return group is not None and group == _C10D.GroupMember.NON_GROUP_MEMBER
 
     def _record(self, group: Any, *sent: tuple[str, int]) -> None:  # noqa: ANN401
-        """Record collectives of sizes (the first one) and bytes; the host waits."""
+        """Record collectives of sizes, of bytes, and of a size; the host waits."""
         own = group or _C10D.group.WORLD
         if not own.is_of_gpus:
             return
+        types = (torch.long, torch.uint8, torch.long)
         with self._ranks.recorder.side.placing(on_gpu=True, is_given=True):
-            for kind, count in sent:
-                dtype = torch.uint8 if (kind, count) == sent[1] else torch.long
-                given, made = (
-                    torch.empty(
-                        count * (_size(own) if kind in many else 1), dtype=dtype
-                    )
-                    for many in (("scatter",), ("allgather", "gather"))
-                )
+            for dtype, (kind, count) in zip(types, sent, strict=False):
+                whole = count * _size(own)
+                given = torch.empty(whole if kind == "scatter" else count, dtype=dtype)
+                is_gathered = kind in ("allgather", "gather")
+                made = torch.empty(whole if is_gathered else count, dtype=dtype)
                 own.done(kind, [given], [made]).wait()
                 fake_cuda.synchronize()
 

@@ -1,7 +1,8 @@
 """Training programs on the CPU before and after one change, with the change's edits.
 
 A change has two step functions of one model on the same data, and the edits by which
-the second is predicted from a recording of the first. No number in these is measured.
+the second is predicted from a recording of the first. No number in these is measured,
+but for the time to take a batch from a worker process (`TAKEN`, `taking`).
 """
 
 from __future__ import annotations
@@ -355,17 +356,31 @@ class _Augmented(Dataset[Batch]):
         return x, torch.zeros(256)
 
 
+_ROUNDS, _WORKERS = 20, 2
+TAKEN = "{taken}"
+"""In edits: the time that the step of `taking` needs, if a batch is ready."""
+
+
+def _batches(rounds: int, workers: int = 0) -> Iterator[Batch]:
+    return iter(DataLoader(_Augmented(rounds), 16, num_workers=workers))
+
+
 def _loaded(rounds: int, workers: int = 0) -> Step:
-    loader: DataLoader[Batch] = DataLoader(_Augmented(rounds), 16, num_workers=workers)
-    return Training(_Stacked(is_frozen=False), iter(loader)).step()
+    batches = _batches(rounds, workers)
+    return Training(_Stacked(is_frozen=False), batches).step()
+
+
+def taking() -> Step:
+    """A step that only takes a batch from the worker processes of `workers`."""
+    return _batches(_ROUNDS, _WORKERS).__next__
 
 
 @_change(
     "two processes load the data beside the training",
-    "host:wait_data overlap workers=2",
+    f"host:wait_data overlap workers=2 host_ns={TAKEN}",
 )
 def _workers(*, after: bool) -> Step:
-    return _loaded(20, 2 if after else 0)
+    return _loaded(_ROUNDS, _WORKERS if after else 0)
 
 
 @_change(

@@ -22,7 +22,6 @@ from side_by_side import (
     CALM_STEPS,
     MOST_BLOCKS,
     TURNS,
-    Measured,
     Repeat,
     Runner,
     Sample,
@@ -34,6 +33,7 @@ from whatif_pairs import (
     RECORDINGS,
     UNCHANGED,
     Pair,
+    PairMeasured,
     Part,
     calm_steps,
     change,
@@ -232,7 +232,7 @@ def pair(predicted: float, parts: list[Part], *, again: int = 8_000) -> Pair:
     times = TIMES | {AGAIN: again}
     blocks = [block(lambda _at, program: steps(*[times[program]] * 3))]
     recorded = [steps(10_000 if who == BEFORE else 8_000) for who in RECORDINGS]
-    measured = Measured("alone", [Repeat(blocks, recorded)])
+    measured = PairMeasured("alone", [Repeat(blocks, recorded)])
     return Pair("item", measured, 0.9, predicted, parts)
 
 

@@ -390,11 +390,13 @@ ASSUMED = {
     "gpu graph host_ns=1us gap_ns=0": None,
     "gpu:kernel fuse": "nothing else does, because no execution graph was recorded",
     "gpu:kernel fuse gpu_ns=9us": None,
-    "host:wait_data overlap": "nothing in the step, and each worker has its own core",
+    "host:wait_data overlap": "hands over what it has done in no time; set host_ns",
+    "host:wait_data overlap host_ns=9us": "in the step, and each worker has its own",
     "gpu:collective overlap until=Optimizer*": "as long next to other work as it took",
     "gpu:memcpy move to_stream=99": None,
     "op:aten::linear remove": "the longest stays; gaps=all",
     "op:aten::linear remove gaps=all": None,
+    "op:aten::addmm remove": "aten::linear, of which ops are removed, does the rest as",
     "gpu:memcpy remove": None,
     "wait:host": "what waited does not need what it waited for",
     "profiler x0": "costs 2.00 us, which is an estimate",
@@ -403,7 +405,8 @@ ASSUMED = {
 """Edits, and what their assumptions say."""
 LOADED = "waits for data from worker processes stay as recorded, 0.111 ms per step: "
 """What edits assume where worker processes load, unless they change the waits."""
-OF_ANY = (LOADED, "rests of ", "what short waits ", "streams do not wait ")
+TOGETHER = "what ran next to it on the GPU takes as long as before: "
+OF_ANY = (LOADED, TOGETHER, "rests of ", "what short waits ", "streams do not wait ")
 """What any edit may assume."""
 
 
@@ -424,12 +427,54 @@ def test_assumptions_are_stated(database: tracedb.Database) -> None:
         )
     loaded = {line for line, assumption in found if assumption.startswith(LOADED)}
     assert loaded == {line for (line,) in changing if "wait_data" not in line}
-    assert len(loaded) == len(ASSUMED) - 3
+    assert len(loaded) == len(ASSUMED) - 4
+    assert {line for line, of in found if of.startswith(TOGETHER)} == {
+        line for line in ASSUMED if line.startswith(("gpu x", "gpu:kernel fuse", "op:"))
+    }
     told = {line: of for line, of in found if not of.startswith(OF_ANY)}
     assert told.keys() == {line for line, said in ASSUMED.items() if said}
     for line, assumption in told.items():
         assert str(ASSUMED[line]) in assumption
     assert {line for (line,) in hits} == {"wait:host", "profiler x0"}
+
+
+def test_ops_that_share_a_cpu_are_assumed_to_take_as_long(ingested: Ingested) -> None:
+    """Said of edits of ops, not of Python between them or of the profiler."""
+    lines = ("op:aten::linear remove", "host:T5 x0.5", "host:T1 x0.5", "profiler x0")
+    edits = [of_scenario(line, parse(line)) for line in lines]
+    with (
+        tracedb.open(ingested(SAMPLES / "dlrm_cpu"), read_only=True) as cpu,
+        cpu.simulate(["replay"], edits) as beside,
+    ):
+        said = rows(
+            beside,
+            "SELECT scenario FROM question.scenario_assumption "
+            "WHERE assumption LIKE 'other ops on the CPU take as long as before%'",
+        )
+    assert said == [(line,) for line in lines[:2]]
+
+
+def test_ranks_that_were_not_recorded_are_assumed_to_wait_as_long(
+    ingested: Ingested,
+) -> None:
+    """The answer about one of two ranks says how long its collectives last."""
+    path = ingested(SAMPLES / "generated_gpu" / "rank0.kineto.json.gz")
+    with tracedb.open(path, read_only=True) as one_rank:
+        edits = [of_scenario("slow", parse("gpu:kernel x3"))]
+        with one_rank.simulate(["replay"], edits) as beside:
+            said = rows(
+                beside, "SELECT assumption FROM question.scenario_assumption ORDER BY 1"
+            )
+        (of_step,) = rows(
+            one_rank,
+            "SELECT avg(time_ns) / 1e6 FROM (SELECT sum(c.end_ns - c.start_ns) AS "
+            "time_ns FROM staging.collective AS c INNER JOIN staging.step AS s "
+            "ON c.start_ns BETWEEN s.start_ns AND s.end_ns - 1 GROUP BY step_id)",
+        )
+    assert said[0][0] == (
+        "collectives with ranks that were not recorded last as recorded, "
+        f"{of_step[0]:.3f} ms per step, however long they then wait for these"
+    )
 
 
 @settings(max_examples=3, deadline=None)

@@ -38,27 +38,6 @@ merging AS (
     WHERE end_ns > start_ns
 ),
 
-guessed AS (
-    SELECT
-        scenario,
-        kind,
-        count(DISTINCT thread_id) AS thread_count,
-        max(guess_ns) / 1e6 AS guess_ms,
-        100 * max(working_share) AS working_percent,
-        arg_max(thread.name, row(guess_ns, -thread_id)) AS thread_name
-    FROM simulation.thread_guess AS guess
-    INNER JOIN prediction.variant USING (variant_id)
-    INNER JOIN staging.thread AS thread USING (thread_id)
-    GROUP BY scenario, kind
-),
-
-waited AS (
-    SELECT scenario, kind, sum(wait_count) AS wait_count, max(guess_ns) / 1e6 AS guess_ms
-    FROM simulation.wait_guess
-    INNER JOIN prediction.variant USING (variant_id)
-    GROUP BY scenario, kind
-),
-
 assumed AS (
     SELECT
         scenario, min(edit) AS edit, format(
@@ -75,49 +54,20 @@ assumed AS (
     UNION ALL
     SELECT
         scenario, min(edit), format(
-            CASE kind
-                WHEN 'assumed'
-                    THEN '{0} beside the main one, {1:.1f} % of the steps in {2}: no wait for such a '
-                    || 'thread is seen, so its work is taken to be done when it is woken '
-                    || 'again, for which steps wait {3:.3f} ms in all'
-                WHEN 'free'
-                    THEN '{0} beside the main one, {1:.1f} % of the steps in {2}: no wait for such a '
-                    || 'thread is seen, so it is taken to work by itself, and a step starts '
-                    || '{3:.3f} ms before what it had done by then'
-                ELSE 'rests of {0} may end for another reason than is assumed, in {2}: then '
-                || 'they would end up to {3:.3f} ms earlier or later in all'
-            END,
-            CASE thread_count WHEN 1 THEN '1 thread' ELSE thread_count || ' threads' END,
-            working_percent,
-            coalesce(thread_name, 'an unnamed one'),
-            guess_ms
+            'collectives with ranks that were not recorded last as recorded, {:.3f} ms per '
+            || 'step, however long they then wait for these',
+            max(collective_ns) / 1e6
         )
     FROM edit
-    INNER JOIN guessed USING (scenario)
-    GROUP BY scenario, kind, thread_count, guess_ms, working_percent, thread_name
+    SEMI JOIN changing USING (scenario)
+    CROSS JOIN overhead.absent_rank
+    WHERE collective_ns > 0.01 * step_ns
+    GROUP BY scenario
     UNION ALL
-    SELECT
-        scenario, min(edit), format(
-            CASE kind
-                WHEN 'host'
-                    THEN 'what short waits of the host are for, because it is not recorded: if for '
-                    || 'other work, {0} of them would end up to {1:.3f} ms earlier or later'
-                WHEN 'order'
-                    THEN 'calls wait for the same work of other threads as recorded: in the order of '
-                    || 'launches that results, {0} of them would end up to {1:.3f} ms earlier or later'
-                WHEN 'send'
-                    THEN 'sends wait for receivers that come later, which no send of their size is '
-                    || 'seen to do, or not to do: if not, {0} of them would end up to {1:.3f} ms earlier'
-                ELSE 'streams do not wait for work that was over, because such waits are not '
-                || 'recorded: with them, {2} would start up to {1:.3f} ms later'
-            END,
-            wait_count,
-            guess_ms,
-            CASE wait_count WHEN 1 THEN '1 GPU op' ELSE wait_count || ' GPU ops' END
-        )
+    SELECT scenario, min(edit), guess
     FROM edit
-    INNER JOIN waited USING (scenario)
-    GROUP BY scenario, kind, wait_count, guess_ms
+    INNER JOIN simulation.guess_text USING (scenario)
+    GROUP BY scenario, guess
     UNION ALL
     SELECT
         scenario, edit, format(
@@ -142,9 +92,55 @@ assumed AS (
         SELECT trace_id FROM graph.data_edge
     )
     UNION ALL
-    SELECT scenario, edit, 'it depends on nothing in the step, and each worker has its own core'
+    SELECT
+        scenario, edit, 'it depends on nothing in the step, and each worker has its own core'
+        || CASE
+            WHEN host_ns IS NULL THEN ' and hands over what it has done in no time; set host_ns'
+            ELSE ''
+        END
     FROM edit
     WHERE action = 'overlap' AND target = 'host'
+    UNION ALL
+    -- Times on a GPU hardly depend on what else runs there; on a CPU, ops share caches.
+    SELECT
+        scenario, min(edit), 'other ops on the CPU take as long as before, whatever is left to '
+        || 'them of caches, memory and cores'
+    FROM edit
+    SEMI JOIN changing USING (scenario)
+    INNER JOIN prediction.chosen_span AS span USING (scenario, edit)
+    WHERE
+        span.type NOT IN ('T1', 'idle')
+        AND trace_id NOT IN (SELECT trace_id FROM staging.gpu_op)
+    GROUP BY scenario
+    UNION ALL
+    SELECT
+        scenario, edit, format(
+            '{}{} the rest as before; a library may choose other kernels instead',
+            arg_max(name, (op_count, name)),
+            CASE count(*)
+                WHEN 1 THEN ', of which ops are removed, does'
+                ELSE format(' and {} others, of which ops are removed, do', count(*) - 1)
+            END
+        )
+    FROM (
+        SELECT scenario, edit, name, count(*) AS op_count
+        FROM prediction.reduced_op
+        GROUP BY scenario, edit, name
+    )
+    GROUP BY scenario, edit
+    UNION ALL
+    SELECT
+        scenario, edit, format(
+            'what ran next to it on the GPU takes as long as before: {:.3f} ms in all steps',
+            sum(together_ns) / 1e6
+        )
+    FROM edit
+    SEMI JOIN changing USING (scenario)
+    INNER JOIN prediction.chosen_work USING (scenario, edit)
+    INNER JOIN graph.concurrent_work USING (gpu_op_id)
+    WHERE action IN ('scale', 'set', 'remove', 'move', 'overlap', 'fuse')
+    GROUP BY scenario, edit
+    HAVING sum(together_ns) > 0.01 * (SELECT sum(end_ns - start_ns) FROM staging.step)
     UNION ALL
     SELECT scenario, edit, 'it takes as long next to other work as it took'
     FROM edit

@@ -38,21 +38,27 @@ def estimated(make: Callable[[], Callable[[], None]]) -> FakeStep:
     return fake.step(run)
 
 
-def real_peak(make: Callable[[], Callable[[], None]], folder: Path) -> int:
-    """[B] What the CPU's allocator held at most during a second step."""
+def real_peak(
+    make: Callable[[], Callable[[], None]], folder: Path, before: int = 1
+) -> int:
+    """[B] What the CPU's allocator held at most during a step, after some `before`."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         run = make()
-        run()
+        for _ in range(before):
+            run()
         gc.collect()
         with record_function("second"):
             run()
     profiler.export_chrome_trace(str(folder / "trace.json"))
     events = json.loads((folder / "trace.json").read_text())["traceEvents"]
     begin = next(e["ts"] for e in events if e["name"] == "second")
-    held, peak = 0, 0
+    # What was there before may be freed meanwhile.
+    there: dict[int, int] = {}
+    peak = 0
     changes = [e for e in events if e["name"] == "[memory]"]
     for event in sorted(changes, key=lambda e: float(e["ts"])):
-        held += event["args"]["Bytes"]
+        told = event["args"]
+        there[told["Addr"]] = max(told["Bytes"], 0)
         if event["ts"] >= begin:
-            peak = max(peak, held)
+            peak = max(peak, sum(there.values()))
     return peak

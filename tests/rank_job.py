@@ -8,6 +8,7 @@ data; each notes what its groups are asked for, which NCCL is asked for just as 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -16,21 +17,23 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from difflib import unified_diff
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
+from allocator import real_peak
 from forked import run_ranks
 from rank_steps import OF_GPUS, RANKS, STEPS
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from whole_ops import computes
 
 from tracedb.errors import EstimateError
+from tracedb.from_code.estimation import alone
 from tracedb.from_code.fake_run import FakeStep
 from tracedb.from_code.job import Job
 from tracedb.from_code.job_run import record_job
-from tracedb.from_code.mailbox import NeedsRanksError
 from tracedb.from_code.ops import Shape
 from tracedb.from_code.recordings import Source
 from tracedb.from_code.tensors import tensors_of
@@ -60,11 +63,20 @@ COPYING = {
     for kind in ("all_reduce", "all_reduce_coalesced", "broadcast")
 }
 """Ops that copy their tensors, which nothing tells a dispatch mode."""
+_KEYS = {
+    "fsdp": torch._C.DispatchKey.CPU,  # noqa: SLF001 (it has no public name)
+    "_dtensor": torch._C.DispatchKey.CompositeExplicitAutograd,  # noqa: SLF001
+}
+"""Namespaces of ops that consist of others, and where these are called."""
 LEFT_OUT = {
     # Objects become tensors, and sizes are looked at, by other ops on a GPU.
     "objects": ("aten::zeros", "aten::gt", "aten::cat"),
     # A dispatch mode sees no cast within an op of a wrapper.
     "parallel_loss": ("aten::_to_copy",),
+    # Nor does it see how a tensor becomes contiguous below autograd.
+    "meshes": ("aten::clone",),
+    # Lists are copied from the GPU.
+    "numbers_of_ranks": ("aten::_to_copy",),
 }
 """Ops of steps that are not compared."""
 SCRIPT = """
@@ -143,6 +155,26 @@ class _Noting(distributed.ProcessGroup):  # type: ignore[misc]
         return self._real.barrier(opts)
 
 
+class _Silent(_Noting):
+    """A process group that sends nothing, and so holds nothing, as NCCL's."""
+
+    def __init__(self, asked: Any) -> None:  # noqa: ANN401
+        distributed.ProcessGroup.__init__(self, asked.group_rank, asked.group_size)
+        self._name = str(asked.group_id)
+        self.ranks = [*asked.global_ranks_in_group] or [*range(RANKS)]
+
+    def asked(self, noted: list[Any], name: str, made: object, *args: object) -> object:
+        """Let results have the values that they happen to have."""
+        del noted, name, args
+        self._last = _Over(made)
+        return self._last
+
+    def barrier(self, opts: object) -> object:
+        """Wait for nobody."""
+        del opts
+        return _Over([])
+
+
 def _elements(tensors: object) -> int:
     return sum(one.numel() for one in tensors_of(tensors))
 
@@ -191,9 +223,9 @@ class _Ops(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if any(hasattr(kind, "__tensor_flatten__") for kind in types):
             return NotImplemented
         name = func._schema.name  # noqa: SLF001 (it has no public name)
-        if func.namespace == "fsdp":
+        if func.namespace in {"fsdp", "_dtensor"}:
             with self:
-                return func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)  # noqa: SLF001
+                return func._op_dk(_KEYS[func.namespace], *args, **kwargs)  # noqa: SLF001
         if name in COPYING:
             copied = tensors_of(args[0])
             self.done.extend(["aten::clone", [list(one.shape)]] for one in copied)
@@ -208,19 +240,37 @@ def _sizes(shapes: Iterable[list[int]]) -> list[list[int]]:
     return [shape for shape, _ in groupby(shapes) if shape]
 
 
-def _rank(rank: int, folder: Path, kinds: list[str]) -> None:
-    """Run the steps as one of the ranks."""
+def _begin(rank: int, folder: Path, kind: type[_Noting]) -> None:
+    """Become one of the ranks, by groups of a kind."""
     torch.set_num_threads(1)
     os.environ |= {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(RANKS)}
     distributed.Backend.register_backend(
         "noting",
-        lambda asked, _options: _Noting(asked),
+        lambda asked, _options: kind(asked),
         extended_api=True,
         devices=["cpu"],
     )
-    distributed.init_process_group(
-        "noting", init_method=f"file://{folder}/store", rank=rank, world_size=RANKS
-    )
+    store = distributed.FileStore(f"{folder}/{kind.__name__}", RANKS)
+    distributed.init_process_group("noting", store=store, rank=rank, world_size=RANKS)
+
+
+def _hold(folder: Path, kinds: list[str]) -> None:
+    """Run the steps as rank 0, without the others, and note the peaks of memory."""
+    _begin(0, folder, _Silent)
+    # They would wait for the others.
+    distributed._verify_params_across_processes = lambda *_: None  # noqa: SLF001
+    # Some hooks leave reference cycles, which are collected between steps only.
+    gc.disable()
+    found = {}
+    for kind in kinds:
+        gc.collect()
+        found[kind] = real_peak(partial(STEPS[kind], "cpu"), folder, before=3)
+    Path(folder, "peaks.json").write_text(json.dumps(found))
+
+
+def _rank(rank: int, folder: Path, kinds: list[str]) -> None:
+    """Run the steps as one of the ranks."""
+    _begin(rank, folder, _Noting)
     found = {}
     for kind in kinds:
         step = STEPS[kind]("cpu")
@@ -236,15 +286,26 @@ def _rank(rank: int, folder: Path, kinds: list[str]) -> None:
 
 def real(kinds: Iterable[str], folder: Path) -> list[dict[str, list[list[Any]]]]:
     """What each of the real ranks did in each step."""
-    program = [sys.executable, __file__, "--real", str(folder), *kinds]
+    _run("--real", folder, kinds)
+    return [
+        json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(RANKS)
+    ]
+
+
+def peaks(kinds: Iterable[str], folder: Path) -> dict[str, int]:
+    """[B] What the CPU's allocator holds at most in each step of rank 0."""
+    _run("--peaks", folder, kinds)
+    found: dict[str, int] = json.loads(Path(folder, "peaks.json").read_text())
+    return found
+
+
+def _run(how: str, folder: Path, kinds: Iterable[str]) -> None:
+    program = [sys.executable, __file__, how, str(folder), *kinds]
     ran = subprocess.run(  # noqa: S603 (this program)
         program, check=False, timeout=500, capture_output=True, text=True
     )
     if ran.returncode:
         raise RuntimeError(ran.stderr)
-    return [
-        json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(RANKS)
-    ]
 
 
 def estimated(kinds: Iterable[str], folder: Path) -> list[FakeStep]:
@@ -254,11 +315,9 @@ def estimated(kinds: Iterable[str], folder: Path) -> list[FakeStep]:
     job = Job(RANKS)
     source = Source(f"{path}:step", (), "NVIDIA H100", job)
     try:
-        alone = source.at(None)
-        if not alone.has_messages:
-            return [alone.fake]
-    except NeedsRanksError:
-        pass
+        first = alone(source, None)
+        if first is not None:
+            return [first.fake]
     finally:
         source.close()
     ranks: Any = record_job(f"{path}:step", (), "NVIDIA H100", job, None).ranks
@@ -331,5 +390,8 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--real"]:
         where, *asked = sys.argv[2:]
         run_ranks(RANKS, lambda rank: _rank(rank, Path(where), asked))
+    elif sys.argv[1:2] == ["--peaks"]:
+        where, *asked = sys.argv[2:]
+        _hold(Path(where), asked)
     else:
         main()

@@ -17,7 +17,7 @@ from torch.distributed import _functional_collectives as functional
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.algorithms.join import Join
 from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import (
     FullyShardedDataParallel,
     MixedPrecisionPolicy,
@@ -30,6 +30,7 @@ from torch.distributed.pipelining import (
     ScheduleInterleavedZeroBubble,
 )
 from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
@@ -340,6 +341,81 @@ def called(device: str) -> Step:
 
 
 @named
+def numbers_of_ranks(device: str) -> Step:
+    """Numbers that differ from rank to rank, and sizes that depend on them."""
+    me = dist.get_rank()
+
+    def told(*numbers: int) -> torch.Tensor:
+        return torch.empty(len(numbers), dtype=torch.long, device=device).copy_(
+            torch.tensor(numbers)
+        )
+
+    def filled(*sizes: object) -> torch.Tensor:
+        return torch.ones([int(size) for size in sizes], device=device) * 2
+
+    def step() -> None:
+        most = told(me + 1, 7 - me)
+        dist.all_reduce(most, op=dist.ReduceOp.MAX)
+        filled(*most)
+        each = [told(0) for _ in range(RANKS)]
+        dist.all_gather(each, told(3 * me + 1))
+        filled(sum(int(one) for one in each))
+        send, got = [me + to + 1 for to in range(RANKS)], told(*range(RANKS))
+        dist.all_to_all_single(got, told(*send))
+        into = filled(got.sum(), 4)
+        dist.all_to_all_single(into, filled(sum(send), 4), got.tolist(), send)
+        passed, part, rest = told(me * 5 + 2), told(0), told(0)
+        dist.broadcast(passed, src=2)
+        parts = [told(9 + to) for to in range(RANKS)]
+        dist.scatter(part, parts if me == 1 else None, src=1)
+        dist.reduce_scatter_tensor(rest, told(*range(RANKS)) + me)
+        filled(passed, part, rest)
+
+    return step
+
+
+@named
+def meshes(device: str) -> Step:
+    """Meshes of given ranks; a tensor is sharded by another dimension."""
+    mesh = DeviceMesh(device, torch.arange(RANKS).view(2, 2), mesh_dim_names=("a", "b"))
+    other = DeviceMesh(device, mesh.mesh.t().contiguous().view(-1, 2))
+    column = dist.new_group(mesh.mesh[:, 0].tolist())
+    model = layers(device, 2)
+    for layer in model:
+        fully_shard(layer, reshard_after_forward=2)
+    inner = trained(fully_shard(model), device)
+
+    def step() -> None:
+        x = torch.ones(8, 12, device=device)
+        dist.all_reduce(x, group=mesh.get_group("b"))
+        dist.all_reduce(x[: int(mesh.mesh[1, 0])], group=other.get_group(1))
+        if dist.get_rank() in (0, 2):
+            dist.all_reduce(x[:1], group=column)
+        torch.ops._dtensor.shard_dim_alltoall(x, 0, 1, dist.group.WORLD)
+        inner()
+
+    return step
+
+
+@named
+def sparse_on_host(device: str) -> Step:
+    """An embedding on the host, whose sparse gradients are reduced there."""
+    top = DistributedDataParallel(nn.Linear(8, 4).to(device))
+    table = DistributedDataParallel(
+        nn.EmbeddingBag(100, 8, mode="sum", sparse=True),
+        process_group=dist.new_group(backend="gloo") if device == "cuda" else None,
+    )
+    own = torch.optim.SGD([*table.parameters()], lr=0.1)
+
+    def step() -> None:
+        own.zero_grad()
+        top(table(torch.arange(40).view(8, 5)).to(device)).square().mean().backward()
+        own.step()
+
+    return step
+
+
+@named
 def functionally(device: str) -> Step:
     """The functions that compilers see."""
 
@@ -454,6 +530,26 @@ def fully_sharded(device: str) -> Step:
     """The first generation of sharded training."""
     model = FullyShardedDataParallel(layers(device), use_orig_params=True)
     return trained(model, device)
+
+
+@of_gpus
+def ring_attention(device: str) -> Step:
+    """Each rank has a part of the sequence; keys and values go around."""
+    mesh = init_device_mesh(device, (RANKS,))
+
+    def step() -> None:
+        sizes = 2, 4, 64, 32
+        given = [
+            torch.ones(sizes, dtype=torch.bfloat16, device=device) for _ in range(3)
+        ]
+        with context_parallel(
+            mesh, buffers=given, buffer_seq_dims=[2, 2, 2], no_restore_buffers={*given}
+        ):
+            for one in given:
+                one.requires_grad_()
+            F.scaled_dot_product_attention(*given, is_causal=True).sum().backward()
+
+    return step
 
 
 @of_gpus

@@ -40,8 +40,11 @@ def in_later_steps(recorder: Recorder) -> Iterator[None]:
     make, reducer = DistributedDataParallel.__init__, _C10D.Reducer
 
     def begin(model: Any, *args: Any, **more: Any) -> None:  # noqa: ANN401
-        """Skip the initial broadcast of the model."""
+        """Skip the initial broadcast of the model, and have the buckets of later."""
         make(model, *args, **{**more, "init_sync": False})
+        # Optimizers that update parameters bucket by bucket wait for it.
+        is_in_any_order = model.find_unused_parameters and not model.static_graph
+        model._has_rebuilt_buckets = not is_in_any_order  # noqa: SLF001 (as they ask)
 
     def reduce(parameters: list[Any], *rest: Any, **more: Any) -> object:  # noqa: ANN401
         """Make the Reducer with the buckets of later steps."""
@@ -58,6 +61,9 @@ def in_later_steps(recorder: Recorder) -> Iterator[None]:
         stack.enter_context(changed(distributed, {"Reducer": reduce}))
         stays = {"_rebuild_buckets": lambda _: False}
         stack.enter_context(changed(reducer, stays))
+        # It asks a group that is called Gloo's for Gloo's own devices.
+        unlogged = {"set_construction_data_and_log": lambda *_: None}
+        stack.enter_context(changed(_C10D.Logger, unlogged))
         for kind, begin_at in _BEGUN.items():
             stack.enter_context(changed(kind, {"__init__": _begun(kind, begin_at)}))
         stack.enter_context(changed(Join, {_JOINED: _joined}))

@@ -1,11 +1,13 @@
 """Random numbers that code draws one or two at a time, to choose something by them.
 
 They are in the middle of their range, so that all runs of a step are alike: crops are
-taken from the middle, and what happens rarely does not happen.
+taken from the middle, and what happens rarely does not happen. Of these, and of other
+numbers that are known by an assumption, the answer tells those that code reads.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from tracedb.from_code.unknown import Assumptions
 
 _ATEN: Any = torch.ops.aten
-_DRAWN = "_tracedb_drawn"
-"""The attribute of a tensor that has the line to tell if its value is read."""
+_READ = "_tracedb_read"
+"""The attribute of a tensor that has what to call if its value is read."""
 _MOST = 2
 """How many numbers are drawn at once."""
 _MIDDLE: dict[Any, Callable[[Sequence[Any]], float]] = {
@@ -57,23 +59,26 @@ class Draws:
         with really():
             known = torch.full(made.shape, value, dtype=made.dtype)
         know(made, known)
-        self._has_any = True
-        setattr(
-            made,
-            _DRAWN,
-            f"{place.of_caller()}: a random number is assumed to be "
-            f"{value:g}, in the middle of its range",
+        line = (
+            f"{place.of_caller()}: a random number is assumed to be {value:g}, in the "
+            "middle of its range"
         )
+        self.assume(made, partial(self._told.tell, line))
+
+    def assume(self, tensor: torch.Tensor, when_read: Callable[[], None]) -> None:
+        """Note that a tensor is known by an assumption: what to call if it is read."""
+        self._has_any = True
+        setattr(tensor, _READ, when_read)
 
     def follow(self, given: Sequence[torch.Tensor], result: object) -> None:
-        """Note that an op's results are known by what was drawn."""
-        drawn = [one for one in given if hasattr(one, _DRAWN)] if self._has_any else []
+        """Note that an op's results are known by what was assumed."""
+        drawn = [one for one in given if hasattr(one, _READ)] if self._has_any else []
         for one in result if isinstance(result, (tuple, list)) else (result,):
             if drawn and isinstance(one, FakeTensor) and one.constant is not None:
-                setattr(one, _DRAWN, getattr(drawn[0], _DRAWN))
+                setattr(one, _READ, getattr(drawn[0], _READ))
 
     def tell(self, tensor: torch.Tensor) -> None:
-        """Tell what was drawn where code reads a value."""
-        line = getattr(tensor, _DRAWN, None)
-        if line is not None:
-            self._told.tell(line)
+        """Tell what was assumed where code reads a value."""
+        when_read = getattr(tensor, _READ, None)
+        if when_read is not None:
+            when_read()

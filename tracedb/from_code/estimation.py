@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,7 @@ from tracedb.from_code.host_times import HostTimes
 from tracedb.from_code.job import Job
 from tracedb.from_code.job_layout import JobLayout, checked_starts
 from tracedb.from_code.job_recording import JobRecording
-from tracedb.from_code.job_run import JobSource
+from tracedb.from_code.job_run import MOST_RANKS, JobSource
 from tracedb.from_code.launches import LaunchTable
 from tracedb.from_code.layout import Layout
 from tracedb.from_code.links import Links, connected, refuse_alone
@@ -287,14 +287,14 @@ def _on_gpu(  # noqa: PLR0913 (what `estimate` was given)
 
             refuse_alone(ranks, of_gpus["ranks_per_node"], of_gpus["network"])
             job = Job(ranks, device.per_node)
-            alone = Source(step, inputs, device.name, job)
-            source: Source | JobSource = stack.enter_context(closing(alone))
-            recording: Recording | JobRecording | None = _alone(alone, batch)
+            first = Source(step, inputs, device.name, job)
+            source: Source | JobSource = stack.enter_context(closing(first))
+            recording: Recording | JobRecording | None = alone(first, batch)
             if recording is None:
                 if of_gpus["cuda_graph"]:
                     raise EstimateError(_NO_GRAPHS)
-                alone.close()
-                source = JobSource(step, inputs, device.name, alone.job)
+                first.close()
+                source = JobSource(step, inputs, device.name, first.job)
                 recording = source.at(batch)
             subject = recording
             largest_batch = (
@@ -344,14 +344,30 @@ def _on_gpu(  # noqa: PLR0913 (what `estimate` was given)
     )
 
 
-def _alone(source: Source, batch: int | None) -> Recording | None:
+def alone(source: Source, batch: int | None) -> Recording | None:
     """The recording of rank 0; None if it depends on what other ranks do."""
     try:
         recording = source.at(batch)
     except NeedsRanksError:
         return None
     recording.refuse_empty()
-    return None if recording.has_messages else recording
+    if recording.has_messages:
+        return None
+    if not recording.fake.shared or _is_alike(source, recording, batch):
+        return replace(recording, is_of_all=True)
+    return recording if (source.job.ranks or 1) > MOST_RANKS else None
+
+
+def _is_alike(source: Source, recording: Recording, batch: int | None) -> bool:
+    """Whether another rank gives the same known numbers to collectives."""
+    source.close()
+    other = source.of_last_rank()
+    try:
+        return other.at(batch).fake.shared == recording.fake.shared
+    except EstimateError:
+        return False
+    finally:
+        other.close()
 
 
 def _of_graphs(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import partial, wraps
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -383,7 +383,13 @@ class FakeGpu(TorchFunctionMode):
             return tensor.to(**given, copy=is_copy)
         way = ("HtoD" if on_gpu else "DtoH") + " async" * is_async
         with self._side.placing(on_gpu=on_gpu, transfer=way):
-            return tensor.to(**given, copy=True)
+            made = tensor.to(**given, copy=True)
+        if made.requires_grad:
+            # To autograd, both are on one device.
+            source = _CPU if on_gpu else _GPU
+            moved: Any = made  # its type stub of hooks has no types
+            moved.register_hook(lambda gradient: self._to(gradient, source))
+        return made
 
     @staticmethod
     def _is_given_on_host(tensor: torch.Tensor) -> bool:
@@ -560,19 +566,31 @@ def _is_overridden(*tensors: object) -> bool:
     )
 
 
-def python_functions(**own: object) -> AbstractContextManager[None]:
+def python_functions(**own: Callable[..., object]) -> AbstractContextManager[None]:
     """Replace some of PyTorch's functions in Python, and let the others run directly.
 
     Through function modes their arguments would live until they return, also those that
-    they replace.
+    they replace. Each has the name of what it replaces: code that replaces it in turn
+    (`context_parallel`) asks for it.
     """
-    asked = {
+    asked: dict[str, object] = {
         "has_torch_function": lambda tensors: _is_overridden(*tensors),
         **dict.fromkeys(
             ("has_torch_function_unary", "has_torch_function_variadic"), _is_overridden
         ),
     }
-    return changed(functional, asked | own)
+    named = {name: _named(name, function) for name, function in own.items()}
+    return changed(functional, asked | named)
+
+
+def _named(name: str, function: Callable[..., object]) -> Callable[..., object]:
+    """A function with the name and documentation of one of `torch.nn.functional`."""
+
+    @wraps(getattr(functional, name))
+    def called(*args: object, **kwargs: object) -> object:
+        return function(*args, **kwargs)
+
+    return called
 
 
 def staying() -> AbstractContextManager[None]:

@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh
 from torch.utils._python_dispatch import (
@@ -48,18 +49,31 @@ class _Torch:
 
 
 _NUMBERED = ("arange", "tensor")
+_NUMBERS = "mesh"
+"""The property of a mesh that numbers its ranks."""
 
 
 @contextmanager
-def real_meshes() -> Iterator[None]:
-    """Make meshes compute with real tensors within the block."""
+def real_meshes(recorder: Recorder) -> Iterator[None]:
+    """Make meshes compute with real tensors within the block.
+
+    Other code that asks for the numbers of the ranks gets a tensor that knows them.
+    """
     before = {
         name: method
         for name, method in vars(DeviceMesh).items()
-        if isinstance(method, (FunctionType, staticmethod))
+        if isinstance(method, (FunctionType, staticmethod)) or name == _NUMBERS
     }
     for name, method in before.items():
         setattr(DeviceMesh, name, _real(method))
+    numbers = before[_NUMBERS].fget
+
+    def known(mesh: DeviceMesh) -> torch.Tensor:
+        with really():
+            found: torch.Tensor = numbers(mesh)
+        return found if is_real() else recorder.known_on_host(found)
+
+    setattr(DeviceMesh, _NUMBERS, property(known))
     try:
         with changed(device_mesh, {"torch": _Torch()}):
             yield
@@ -100,6 +114,12 @@ def _really_called(function: Callable[..., object]) -> Callable[..., object]:
     @wraps(function)
     def called(*args: object, **more: object) -> object:
         with really():
-            return function(*args, **more)
+            return function(*map(_known, args), **more)
 
     return called
+
+
+def _known(given: object) -> object:
+    """A real tensor of the values that a fake one has, as of rank numbers."""
+    values = given.constant if isinstance(given, FakeTensor) else None
+    return given if values is None else values

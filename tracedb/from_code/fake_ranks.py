@@ -12,7 +12,7 @@ import os
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import distributed
@@ -28,9 +28,12 @@ from tracedb.from_code.fake_mesh import is_real, real_meshes, unseen_forms
 from tracedb.from_code.fake_objects import FakeObjects
 from tracedb.from_code.fake_stages import real_votes
 from tracedb.from_code.known import learn
+from tracedb.from_code.local_sgd import between_averages
 from tracedb.from_code.mailbox import NeedsRanksError
 from tracedb.from_code.ops import SYNCHRONIZE
-from tracedb.from_code.passed_on import pass_on
+from tracedb.from_code.passed_on import Given, Place, given_to, pass_on, root_of
+from tracedb.from_code.shared import Shared
+from tracedb.from_code.sparse import is_sparse
 from tracedb.from_code.tensors import tensors_of
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ class FakeRanks:
         self.backend = _USUAL
         self._averaging = Averaging(self._for_models)
         self.is_averaging = False
+        self.shared = Shared()
         self._batches = 0
 
     @contextmanager
@@ -87,7 +91,8 @@ class FakeRanks:
             checking = {"_check_p2p_op_list": self._begin_batch}
             stack.enter_context(changed(distributed_c10d, checking))
             stack.enter_context(in_later_steps(self.recorder))
-            stack.enter_context(real_meshes())
+            stack.enter_context(between_averages(self.recorder.assumptions))
+            stack.enter_context(real_meshes(self.recorder))
             stack.enter_context(unseen_forms(self.recorder))
             stack.enter_context(real_votes())
             if (self.job.ranks or 1) > 1:
@@ -223,6 +228,18 @@ def _backend(group: Any = None) -> Any:  # noqa: ANN401 (a text of a kind of its
     return distributed.Backend(found.backend)
 
 
+def _refuse_of_another() -> NoReturn:
+    raise NeedsRanksError(
+        f"{place.of_caller()}: a number that another rank scatters is not known here, "
+        "where one rank runs"
+    )
+
+
+def _may_be_sizes(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether tensors have whole numbers, on every rank alike."""
+    return any(not (t.is_floating_point() or t.is_complex()) for t in tensors)
+
+
 class _Work(distributed.Work):
     """A completed collective, whose results are available."""
 
@@ -238,18 +255,24 @@ class _Work(distributed.Work):
         self._is_between_two = is_between_two
         self._recorder = recorder
         self._number = number
-        self._future: torch.futures.Future[Any] = torch.futures.Future()
-        self._future.set_result(list(results))
+        self._results = [*results]
 
     def wait(self, *_: object, **__: object) -> bool:
         """Record that the current stream waits for it, if it runs on the GPU."""
         if self._number is not None:
             self._recorder.wait(self._number, is_between_two=self._is_between_two)
+        self.release()
         return True
+
+    def release(self) -> None:
+        """Release the results: its group may keep it for longer than the code does."""
+        self._results = []
 
     def get_future(self) -> torch.futures.Future[Any]:
         """Return a future of its results."""
-        return self._future
+        future: torch.futures.Future[Any] = torch.futures.Future()
+        future.set_result(self._results)
+        return future
 
     def is_completed(self) -> bool:
         """Return True: it is complete."""
@@ -291,9 +314,48 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
         options: Sequence[object] = (),
     ) -> _Work:
         """Record a collective, and return it as completed."""
+        if any(map(is_sparse, made)):
+            for one in made:
+                self._recorder.sparse.reduced(one, self._count)
+            return self._over(None, made)
         message = Message(kind, self._count, self._name, self._members)
         number = self._recorder.collective(message, list(given), list(made))
-        pass_on(kind, given, made, options, (self.rank(), self._count))
+        self._pass_on(kind, given, made, options)
+        return self._over(number, made)
+
+    def _pass_on(
+        self,
+        kind: str,
+        given: Sequence[torch.Tensor],
+        made: Sequence[torch.Tensor],
+        options: Sequence[object],
+    ) -> None:
+        """Let results have the values that follow from those of all ranks."""
+        own, here = given_to(given, options), Place(self.rank(), self._count)
+        if self._ranks.job.mailbox is not None and _may_be_sizes([*given, *made]):
+            pass_on(kind, self._of_all(own), made, options, here)
+            return
+        is_known = pass_on(kind, [own], made, options, here)
+        root = root_of(kind, options)
+        if kind == "scatter" and root != here.rank:
+            for one in made:
+                self._recorder.draws.assume(one, _refuse_of_another)
+        if own is None or not is_known or root == here.rank:
+            return
+        # What another rank alone gives is never the same as this one's.
+        self._ranks.shared.note(kind if root is None else f"{kind} to {here}", own)
+        for one in made:
+            self._recorder.draws.assume(one, self._ranks.shared.reading())
+
+    def _of_all(self, own: Given | None) -> list[Given | None]:
+        """What each rank of the group gives, in order."""
+        post, members = self._ranks.post, [*map(self._of_job, range(self._count))]
+        for other in members:
+            if other != self._own:
+                post.send(other, own)
+        return [own if one == self._own else post.receive(one) for one in members]
+
+    def _over(self, number: int | None, made: Sequence[torch.Tensor]) -> _Work:
         # C++ calls its methods without owning it.
         self._last = _Work(self._recorder, number, made)
         return self._last

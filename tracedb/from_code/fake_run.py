@@ -76,6 +76,10 @@ class FakeStep:
     """[B] Allocations are rounded up to multiples of this."""
     assumed: tuple[str, ...] = ()
     """Assumptions about PyTorch and about values, one line each."""
+    shared: tuple[str, ...] = ()
+    """Known numbers that the rank gives to collectives whose results its code reads."""
+    shared_lines: tuple[str, ...] = ()
+    """What is assumed about them, one line each."""
 
     @cached_property
     def memory(self) -> Memory:
@@ -195,6 +199,8 @@ class FakeRun:
                 *needs_torch.compared(torch.__version__),
                 *self._recorder.assumptions.lines,
             ),
+            self._ranks.shared.read,
+            tuple(self._ranks.shared.lines),
         )
 
     def _once(self, call: Callable[[], object]) -> None:

@@ -455,10 +455,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def known_values(self, tensor: torch.Tensor) -> Any:  # noqa: ANN401 (numbers, or one)
         """The values of a tensor that is real, or was made from Python's numbers."""
+        self.draws.tell(tensor)
         real = tensor.constant if isinstance(tensor, FakeTensor) else tensor
         if real is None:
             return None
-        self.draws.tell(tensor)
         with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001
             return real.tolist()
 
@@ -547,6 +547,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             with _disable_current_modes():
                 values = tensor.clone()
             know(self._twin(tensor), values)
+
+    def known_on_host(self, values: torch.Tensor) -> torch.Tensor:
+        """A tensor on the host whose values are known: those of a real one."""
+        with _disable_current_modes():
+            made: torch.Tensor = self.fake.from_tensor(values)
+        know(made, values)
+        self.holding(made).is_on_gpu = False
+        return made
 
     def _twin(self, tensor: torch.Tensor) -> FakeTensor:
         """The fake tensor that represents a real one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +32,8 @@ class Recording:
     fake: FakeStep
     source: str = ""
     """For several ranks, their number and how they communicate."""
+    is_of_all: bool = False
+    """Whether another rank gives the same known numbers to collectives."""
 
     @property
     def batch(self) -> int | None:
@@ -84,7 +86,8 @@ class Recording:
             "idle time in a pipeline is missing"
             for line, kind in calls
         )
-        return (*waiting, *self.fake.assumed)
+        shared = () if self.is_of_all else self.fake.shared_lines
+        return (*waiting, *shared, *self.fake.assumed)
 
     @cached_property
     def root(self) -> Node:
@@ -147,6 +150,11 @@ class Source:
     def job(self) -> Job:
         """The ranks, as the code asks for them."""
         return self._run.job
+
+    def of_last_rank(self) -> Source:
+        """The same step as another rank runs it."""
+        last = replace(self.job, rank=(self.job.ranks or 1) - 1)
+        return Source(self._step, self._inputs, self._gpu, last)
 
     def close(self) -> None:
         """Destroy what the code has left open."""

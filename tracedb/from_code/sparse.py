@@ -153,6 +153,19 @@ class Sparse:
         self.recorder.assumptions.tell(line)
         return found
 
+    def reduced(self, tensor: torch.Tensor, ranks: int) -> None:
+        """Add up the gradients of all ranks on the host, as Gloo does."""
+        rows = rows_of(tensor)
+        if self.recorder.is_on_cuda(rows.values):
+            raise EstimateError(
+                f"{place.of_caller()}: ranks add up a sparse gradient, which NCCL does "
+                "not; create the embedding with sparse=False"
+            )
+        count = self.coalesced(rows.count * ranks, tensor.shape[0])
+        indices = rows.indices.new_empty(1, count)
+        values = rows.values.new_empty((count, *rows.values.shape[1:]))
+        setattr(tensor, _ROWS, Rows(indices, values, is_coalesced=True))
+
 
 def _bag_backward(*args: Any) -> torch.Tensor:  # noqa: ANN401
     """The sparse gradient of bags; on a CPU their examples are looked up first."""
@@ -278,6 +291,12 @@ def _mul(sparse: Sparse, tensor: torch.Tensor, factor: object) -> torch.Tensor:
     return _mul_(sparse, _shared(sparse, tensor), factor)
 
 
+def _div_(_sparse: Sparse, tensor: torch.Tensor, by: Any) -> torch.Tensor:  # noqa: ANN401
+    """Divide all rows by a number."""
+    rows_of(tensor).values.div_(by)
+    return tensor
+
+
 def _sparse_mask(
     sparse: Sparse, dense: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
@@ -288,6 +307,17 @@ def _sparse_mask(
     indices = rows.indices.clone()
     made = Rows(indices, found.mul(ones), rows.is_coalesced)
     return sparse.tensor(mask.shape, made)
+
+
+def _copy_(
+    _sparse: Sparse, into: torch.Tensor, other: torch.Tensor, *_: object
+) -> torch.Tensor:
+    """Have copies of the rows of another sparse tensor, unless it is the same."""
+    rows = rows_of(other)
+    if into is not other:
+        indices, values = rows.indices.clone(), rows.values.clone()
+        setattr(into, _ROWS, Rows(indices, values, rows.is_coalesced))
+    return into
 
 
 def _zero_(_sparse: Sparse, tensor: torch.Tensor) -> torch.Tensor:
@@ -320,6 +350,8 @@ _TAKEN_APART: Mapping[str, Callable[..., object]] = {
     "add": _add,
     "mul_": _mul_,
     "mul": _mul,
+    "div_": _div_,
+    "copy_": _copy_,
     "sparse_mask": _sparse_mask,
     "zero_": _zero_,
 }

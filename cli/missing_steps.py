@@ -34,6 +34,12 @@ _RECORDS = "PyTorch's profiler records them"
 _NO_STACKS = f"the traces have no Python stacks; {_RECORDS} (with_stack=True)"
 _NO_SHAPES = f"the traces have no shapes; {_RECORDS} (record_shapes=True)"
 _NO_ALLOCATIONS = f"the traces have no allocations; {_RECORDS} (profile_memory=True)"
+_WRITES_SHAPES = (
+    "the traces have no shapes; torch.autograd.profiler.emit_nvtx(record_shapes=True) "
+    "writes them to the ranges of ops"
+)
+_OF_RANGES = {"Nsight Systems", "rocprofv3"}
+"""Profilers that record PyTorch's ops as ranges."""
 _ESTIMATED = (
     "estimated steps have no single allocations; `tracedb estimate` prints the peak "
     "memory, and what is in it"
@@ -60,7 +66,7 @@ _NEEDS = {
     ),
     "overhead_by_op": ("op_count", "this database has no ops, only calls and GPU work"),
     **dict.fromkeys(
-        ("module", "module_tree", "efficiency_by_module"),
+        ("module", "module_class", "module_tree", "efficiency_by_module"),
         ("has_stack", _NO_STACKS),
     ),
 }
@@ -209,9 +215,9 @@ def _lacking(
     if "origin" in rows.columns and set(rows["origin"]) == {"unknown"}:
         yield _NO_ADDRESSES
     elif {"module", "frame"} & empty and not recorded["has_stack"].any():
-        yield _NO_STACKS
+        yield _by_profiler(_NO_STACKS, recorded)
     if "compute_share" in empty and not recorded["has_shapes"].any():
-        yield _NO_SHAPES
+        yield _by_profiler(_NO_SHAPES, recorded)
     if "hardware" in empty:
         yield _UNLISTED if recorded["gpu"].is_not_null().any() else _NO_NAME
 
@@ -281,9 +287,20 @@ def _reason(db: tracedb.Database, question: str) -> str:
         return "the run has only one rank, so there is nothing to compare"
     if needed and not recorded[needed].sum():
         is_estimated = needed == "has_memory" and _all_estimated(db)
-        return _ESTIMATED if is_estimated else words
+        return _ESTIMATED if is_estimated else _by_profiler(words, recorded)
     known = _OTHER_NEEDS | (_OF_STEPS if recorded["step_count"].sum() else {})
     return known.get(question, "")
+
+
+def _by_profiler(words: str, recorded: pl.DataFrame) -> str:
+    """What is missing, with advice for those who used another profiler."""
+    used = set(recorded["profiler"])
+    if "PyTorch profiler" in used:
+        return words
+    if words == _NO_SHAPES and used <= _OF_RANGES:
+        return _WRITES_SHAPES
+    none = f"files of {' and '.join(sorted(used))} have none that tracedb reads"
+    return words.replace(_RECORDS, f"{none}, traces of PyTorch's profiler do")
 
 
 def _all_estimated(db: tracedb.Database) -> bool:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tracedb.words import cut_distinct, shortened
+from tracedb.words import cut_distinct, path_end, shortened
 
 from .terminal import printable, write_text
 
@@ -248,7 +248,8 @@ def _cut(columns: list[_Column], width: int) -> list[_Column]:
     for left, column in enumerate(sorted(names, key=lambda c: c.width)):
         own = max(min(column.width, room // (len(names) - left)), 1)
         room -= own
-        cut[column.name] = replace(column, cells=cut_distinct(column.cells, own))
+        way = path_end if column.name == "module" else shortened
+        cut[column.name] = replace(column, cells=cut_distinct(column.cells, own, way))
     return [cut.get(column.name, column) for column in columns]
 
 

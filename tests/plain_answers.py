@@ -208,8 +208,20 @@ def overhead_by_op(recorded: Recorded) -> Iterator[Row]:
         }
 
 
+def module_class(path: str) -> str:
+    """The path with a star for each number: `Net_*/Linear_*`."""
+    names = [name.rpartition("_") for name in path.split("/")]
+    return "/".join(
+        f"{name}_*" if name and number.isdecimal() else f"{name}{by}{number}"
+        for name, by, number in names
+    )
+
+
 def host_gap(recorded: Recorded) -> Iterator[Row]:
-    """Each part of a gap by the innermost function and module that are open in it."""
+    """Each part of a gap by the innermost function and module that are open in it.
+
+    Modules whose paths have the same classes are together.
+    """
     roles = {row["thread_id"]: row["role"] for row in recorded.rows("staging.thread")}
     open_: list[dict[int, list[Row]]] = []
     for relation in ("staging.python_frame", "staging.module_call"):
@@ -217,6 +229,7 @@ def host_gap(recorded: Recorded) -> Iterator[Row]:
         for row in recorded.rows(relation):
             open_[-1][row["thread_id"]].append(row)
     gaps: dict[tuple[Any, ...], Counter[int]] = defaultdict(Counter)
+    modules: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for number, span in enumerate(recorded.spans()):
         thread = span["thread_id"]
         if span["type"] == "T1":
@@ -226,14 +239,20 @@ def host_gap(recorded: Recorded) -> Iterator[Row]:
             for start, end in pairwise(sorted(bounds)):
                 if span["start_ns"] <= start < span["end_ns"]:
                     frame, call = (_innermost(rows[thread], start) for rows in open_)
-                    key = roles[thread], frame.get("name"), call.get("path")
-                    gaps[span["run_id"], *key][number] += end - start
-    for (run, role, frame_name, module), times in gaps.items():
+                    path = call.get("path")
+                    class_ = None if path is None else module_class(path)
+                    key = span["run_id"], roles[thread], frame.get("name"), class_
+                    gaps[key][number] += end - start
+                    modules[key] |= {path} - {None}
+    for key, times in gaps.items():
+        run, role, frame_name, class_ = key
+        own = modules[key]
         yield {
             "run_id": run,
             "role": role,
             "frame": frame_name,
-            "module": module,
+            "module": next(iter(own)) if len(own) == 1 else class_,
+            "module_count": len(own),
             "gap_count": len(times),
             "time_ns": times.total(),
             "longest_ns": max(times.values()),

@@ -422,6 +422,30 @@ def test_what_an_empty_column_lacks(
     assert empty.partition("; ")[2] == reasons
 
 
+@pytest.mark.parametrize(
+    ("profilers", "advice"),
+    [
+        (["PyTorch profiler", "Nsight Systems"], missing_steps._NO_SHAPES),  # noqa: SLF001
+        (["rocprofv3"], missing_steps._WRITES_SHAPES),  # noqa: SLF001
+        (
+            ["JAX profiler"],
+            missing_steps._NO_SHAPES.replace(  # noqa: SLF001
+                missing_steps._RECORDS,  # noqa: SLF001
+                "files of JAX profiler have none that tracedb reads, traces of "
+                "PyTorch's profiler do",
+            ),
+        ),
+    ],
+)
+def test_advice_is_about_the_profiler_that_was_used(
+    profilers: list[str], advice: str
+) -> None:
+    """Options of PyTorch's profiler do not help who used another one."""
+    recorded = pl.DataFrame({"profiler": profilers})
+    lacking = missing_steps._NO_SHAPES  # noqa: SLF001
+    assert missing_steps._by_profiler(lacking, recorded) == advice  # noqa: SLF001
+
+
 @pytest.fixture(scope="module")
 def without_much(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trace without steps, shapes, stacks and addresses of allocations."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plain_answers import module_class
 from support import CORPUS, SAMPLES, DatabaseOf, rows
 
 QWEN = CORPUS / "tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"
@@ -75,6 +76,34 @@ def test_forward_time_against_a_plain_loop(path: Path, database_of: DatabaseOf) 
     for name, _, forward, outside in found:
         assert forward == total[name]
         assert outside == own[name]
+
+
+@pytest.mark.parametrize("path", RECORDED)
+def test_equal_modules_are_summed(path: Path, database_of: DatabaseOf) -> None:
+    """Modules with the same classes in their paths are one row; shares sum to one."""
+    if not path.exists():
+        pytest.skip("../shared/corpus is absent")
+    total, count = Counter[str](), Counter[str]()
+    modules: dict[str, set[str]] = {}
+    for name, begin, end in calls(path):
+        class_ = module_class(name)
+        total[class_] += end - begin
+        count[class_] += 1
+        modules.setdefault(class_, set()).add(name)
+    database = database_of(path)
+    found = rows(
+        database,
+        "SELECT module, module_count, call_count, forward_ns "
+        "FROM question.module_class WHERE module IS NOT NULL ORDER BY module",
+    )
+    assert found == [
+        (class_, len(modules[class_]), count[class_], total[class_])
+        for class_ in sorted(total)
+    ]
+    for share in ("path_share", "gpu_share"):
+        whole = f"SELECT sum({share}) FROM question.module_class"
+        roots = f"{whole} WHERE module IS NULL OR NOT contains(module, '/')"
+        assert rows(database, roots)[0][0] in (None, pytest.approx(1))
 
 
 @pytest.mark.parametrize("path", RECORDED)

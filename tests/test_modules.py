@@ -11,6 +11,7 @@ import pytest
 from support import CORPUS, DatabaseOf, needs_corpus, rows
 
 import tracedb
+from tracedb.whatif.scenario import Edit
 
 WITH_STACKS = (
     "tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz",
@@ -101,6 +102,60 @@ def test_a_backward_op_belongs_to_the_module_of_its_forward_op(
         ("AddmmBackward0", "Net_0/Linear_0", True),
         ("aten::mm", "Net_0/Linear_0", True),
     ]
+
+
+def test_equal_modules_are_ranked_and_edited_together(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """The class of modules in an answer selects these alone, none further inside."""
+    events = [
+        event("user_annotation", "ProfilerStep#1", 1, 0, 100),
+        module("Net_0", 0, 100),
+        module("Linear_0", 10, 20),
+        op("aten::linear", 10, 20),
+        module("Linear_10", 20, 40),
+        op("aten::linear", 20, 40),
+        module("Block_0", 50, 90),
+        op("aten::relu", 50, 53),
+        module("Linear_2", 60, 90),
+        op("aten::linear", 60, 90),
+    ]
+    ingest(database, tmp_path, events)
+    ranked = database.ranking().filter(target="op")
+    gains = dict(zip(ranked["name"], ranked["gain_ns"], strict=True))
+    assert gains == {
+        "Net_*": 63_000,
+        "Net_*/Block_*": 33_000,
+        "Net_*/Block_*/Linear_*": 30_000,
+        "Net_*/Linear_*": 30_000,
+    }
+    patterns = (
+        "Net_*/Linear_*",
+        "Net_*Linear_*",
+        "/^Net_./Linear_.$/",
+        "Net_*/Linear_10",
+    )
+    edits = [Edit(scenario=p, target="op", module=p, factor=0) for p in patterns]
+    done = database.scenarios(edits).to_dicts()
+    saved = {row["scenario"]: row["baseline_ns"] - row["predicted_ns"] for row in done}
+    assert list(map(saved.get, patterns)) == [30_000, 60_000, 10_000, 20_000]
+
+
+def test_the_place_of_a_lever_is_a_class_of_modules_unless_one_leads(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Three equal layers are one place; of two, one with most of the time is named."""
+    events = [event("user_annotation", "ProfilerStep#1", 1, 0, 400)]
+    for number in range(3):
+        events.append(module(f"Layer_{number}", 100 * number, 100 * number + 100))
+        events.append(op("aten::mm", 100 * number, 100 * number + 90))
+    ingest(database, tmp_path, events)
+    place = "SELECT module, place_ns FROM question.lever WHERE lever = 'dispatch'"
+    assert rows(database, place) == [("Layer_*", 270_000)]
+    events[2]["dur"] = events[4]["dur"] = 10
+    (tmp_path / "b.json").write_text(json.dumps({"traceEvents": events}))
+    database.ingest([tmp_path / "b.json"])
+    assert rows(database, f"{place} AND run_id = 2") == [("Layer_2", 110_000)]
 
 
 def test_paths_name_op_and_module(database: tracedb.Database, tmp_path: Path) -> None:

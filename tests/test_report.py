@@ -577,6 +577,8 @@ def test_hostile_names_are_text(folder: Path, page: Page) -> None:
     assert HOSTILE[1] in cells
     assert "\\u202egnitirw desrever\\u2069 שלום العربية" in cells
     assert max(map(len, cells)) < 1_000
+    emoji = "'a\\u{1f600}'.repeat(9)"
+    assert page.run(f"[5, 6, 7, 8].every(n => shorter({emoji}, n).isWellFormed())")
     made = page.run("csv(['name'], [['=1+1'], ['a,\"b\"'], [null], [-2]])")
     assert made == 'name\n\'=1+1\n"a,""b"""\n\n-2\n'
 

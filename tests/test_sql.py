@@ -450,7 +450,8 @@ def compare_with_kept(
 
 
 OF_A_LOOP = [
-    *("module", "module_tree", "data_loading", "compile_time", "compiled_region"),
+    *("module", "module_class", "module_tree", "data_loading"),
+    *("compile_time", "compiled_region", "host_gap"),
     *("memory", "memory_by_step", "memory_at_peak"),
 ]
 """Questions that need stacks, allocations or a loader, which other samples lack."""

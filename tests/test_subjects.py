@@ -33,7 +33,7 @@ GUESSES = {
     "launch_overhead": "launch_bound",
     "h2d": "copy",
     "who_waits": "wait",
-    "layers": "module",
+    "layers": "module_class",
     "step_time": "period",
     "nccl": "collective",
     "hang": "stuck_collective",

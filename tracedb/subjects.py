@@ -47,7 +47,11 @@ ANSWERS = {
         *("period", "efficiency_by_step"),
     ),
     "launch launches overhead": ("launch_bound", "overhead", "overhead_by_op"),
-    "layer layers module": ("module", "module_tree", "efficiency_by_module"),
+    "attention layer layers module": (
+        "module_class",
+        "module_tree",
+        "efficiency_by_module",
+    ),
     "line python source stack frame code function": (
         *("host_gap", "overhead_by_op", "module_tree"),
     ),

@@ -6,6 +6,10 @@ import re
 from collections import Counter
 from itertools import pairwise
 from os.path import commonprefix
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
 ELLIPSIS = "…"
@@ -83,13 +87,24 @@ def frame_within(frame: str, width: int) -> str:
     return frame
 
 
-def cut_distinct(names: list[str], width: int) -> list[str]:
+def path_end(path: str, width: int) -> str:
+    """The end of a path of modules: most begin with the same ones.
+
+    >>> path_end("Net_*/Layer_*/Attention_*/Linear_*", 21)
+    '…Attention_*/Linear_*'
+    """
+    return path if len(path) <= width else ELLIPSIS + path[1 - width :]
+
+
+def cut_distinct(
+    names: list[str], width: int, cut: Callable[[str, int], str] = shortened
+) -> list[str]:
     """Cut names so that different names stay different, if the width allows.
 
     >>> cut_distinct(["run<Row<char>, Add<int>, 4>", "run<Row<char>, Mul<int>, 4>"], 20)
     ['run<Ro…>, Add<int>,…', 'run<Ro…>, Mul<int>,…']
     """
-    short = {name: shortened(name, width) for name in names}
+    short = {name: cut(name, width) for name in names}
     times = Counter(short.values())
     alike = [name for name in short if times[short[name]] > 1]
     plain = {name: _without_signature(name) for name in alike}

@@ -43,7 +43,7 @@ asked AS (
     SELECT scenario, position, 'shape', shape, 'shape'
     FROM prediction.scenario_edit
     UNION ALL
-    SELECT scenario, position, 'module', module, 'module'
+    SELECT scenario, position, 'module', module, unnest(['module', 'module_class'])
     FROM prediction.scenario_edit
     UNION ALL
     SELECT scenario, position, 'family', family, 'family'

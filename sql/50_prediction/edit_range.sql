@@ -26,7 +26,13 @@ module AS (
     SELECT DISTINCT edit.scenario, edit.edit, inner_call.module_call_id
     FROM prediction.edit_text AS edit
     INNER JOIN (SELECT DISTINCT path FROM staging.module_call) AS known
-        ON edit.text = known.path OR starts_with(known.path, edit.text || '/')
+        ON starts_with(
+            CASE text_kind
+                WHEN 'module' THEN known.path
+                ELSE staging.module_class(known.path)
+            END || '/',
+            edit.text || '/'
+        )
     INNER JOIN staging.module_call AS inner_call ON known.path = inner_call.path
     WHERE field = 'module' AND list_contains(getvariable('edit_fields')::VARCHAR[], 'module')
 ),

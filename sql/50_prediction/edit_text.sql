@@ -1,6 +1,6 @@
 -- The texts in the database that the patterns of edits match. A text that equals the
 -- pattern is matched alone: a name copied from an answer selects only that name, whatever
--- stars it contains.
+-- stars it contains. Classes of modules are matched only so.
 -- One row per edit, field with a pattern, and text that it matches.
 -- Key: scenario, edit, field, text_kind, text.
 CREATE VIEW prediction.edit_text (
@@ -24,6 +24,7 @@ matched AS (
     WHERE
         text = pattern
         OR CASE
+            WHEN text_kind = 'module_class' THEN false
             WHEN is_expression THEN regexp_matches(text, matcher)
             ELSE text GLOB matcher
         END

@@ -4,7 +4,7 @@
 -- Key: text_kind, text.
 CREATE VIEW prediction.known_text (
     -- `op`, `call`, `gpu_op`, `annotation`, `shape` (of an op's arguments), `module` (path),
-    -- `family`, `process_group` or `thread` (roles, names and numbers).
+    -- `module_class`, `family`, `process_group` or `thread` (roles, names and numbers).
     text_kind,
     -- The text.
     text
@@ -35,6 +35,10 @@ WHERE
     AND list_contains(getvariable('edit_fields')::VARCHAR[], 'shape')
 UNION ALL
 SELECT DISTINCT 'module', path
+FROM staging.module_call
+WHERE list_contains(getvariable('edit_fields')::VARCHAR[], 'module')
+UNION ALL
+SELECT DISTINCT 'module_class', staging.module_class(path)
 FROM staging.module_call
 WHERE list_contains(getvariable('edit_fields')::VARCHAR[], 'module')
 UNION ALL

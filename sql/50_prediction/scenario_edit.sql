@@ -32,7 +32,8 @@ CREATE VIEW prediction.scenario_edit (
     -- Ordinals among the edit's other matches in one step, from 1; of ops, if it selects
     -- ops.
     instance,
-    -- Pattern for the path of its module, or of an enclosing module.
+    -- Pattern for the path of its module, or of an enclosing module; or the class of one, as
+    -- in `question.module_class`.
     module,
     -- Part of ops: `self` (excluding child ops); NULL: all.
     part,

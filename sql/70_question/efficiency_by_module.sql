@@ -1,6 +1,7 @@
 -- What share of the hardware's peak do the kernels of each module reach, including its
--- submodules? Like `question.efficiency`; needs a trace with Python stacks.
--- One row per trace, module and pass.
+-- submodules? Like `question.efficiency`; needs a trace with Python stacks. Equal modules,
+-- such as the layers of a model, are together.
+-- One row per trace, class of modules and pass.
 -- Key: trace_id, module, is_backward.
 CREATE VIEW question.efficiency_by_module (
     -- The run.
@@ -9,7 +10,7 @@ CREATE VIEW question.efficiency_by_module (
     trace_id,
     -- Its rank.
     rank,
-    -- The module, with its enclosing modules; NULL for ops outside any module.
+    -- The modules, as in `question.module_class`; NULL for ops outside any module.
     module,
     -- Whether it is the backward pass; NULL for ops outside any module.
     is_backward,
@@ -42,7 +43,7 @@ CREATE VIEW question.efficiency_by_module (
 ) AS
 WITH
 placed AS (
-    SELECT rate.*, around AS module, is_backward
+    SELECT rate.*, staging.module_class(around) AS module, is_backward
     FROM prediction.work_rate AS rate
     LEFT JOIN graph.op_module AS op_module ON rate.op_id = op_module.op_id
     LEFT JOIN staging.module_call AS call USING (module_call_id)

@@ -1,6 +1,7 @@
 -- Where is the host between ops? Each gap is divided by the module and the Python function
--- outside PyTorch that are open in it, if Python stacks were recorded.
--- One row per run, role of the thread, function and module.
+-- outside PyTorch that are open in it, if Python stacks were recorded. Equal modules, such
+-- as the layers of a model, are together.
+-- One row per run, role of the thread, function and class of modules.
 -- Key: run_id, role, frame, module.
 CREATE VIEW question.host_gap (
     -- The run.
@@ -10,7 +11,8 @@ CREATE VIEW question.host_gap (
     -- The innermost open function, with its file and line, as in `staging.python_frame`;
     -- NULL if none is open or stacks were not recorded.
     frame,
-    -- The innermost open module, with its enclosing modules; NULL likewise.
+    -- The innermost open module, or the class of several, as in `question.module_class`;
+    -- NULL likewise.
     module,
     -- Gaps of which a part is there: T1 spans in steps, or in traces without steps.
     gap_count,
@@ -19,21 +21,37 @@ CREATE VIEW question.host_gap (
     -- [ns] The longest time there in one gap.
     longest_ns,
     -- [1] The share of the time of all gaps of the run.
-    time_share
+    time_share,
+    -- The modules.
+    module_count
 ) AS
+WITH
+part AS (
+    SELECT
+        gap.run_id,
+        role,
+        frame,
+        module,
+        staging.module_class(module) AS class,
+        {thread_id: gap.thread_id, at_ns: start_ns} AS gap,
+        place.time_ns,
+        sum(place.time_ns) OVER (PARTITION BY gap.thread_id, start_ns, frame, class) AS gap_ns
+    FROM overhead.counted_span AS gap
+    INNER JOIN critical_path.gap_place AS place USING (thread_id, start_ns, end_ns)
+    INNER JOIN staging.thread AS thread ON gap.thread_id = thread.thread_id
+    WHERE type = 'T1'
+)
+
 SELECT
-    gap.run_id,
+    run_id,
     role,
     frame,
-    module,
-    count(*),
-    sum(place.time_ns)::BIGINT AS time_ns,
-    max(place.time_ns),
-    sum(place.time_ns)
-    / nullif(sum(sum(place.time_ns)) OVER (PARTITION BY gap.run_id), 0)
-FROM overhead.counted_span AS gap
-INNER JOIN critical_path.gap_place AS place USING (thread_id, start_ns, end_ns)
-INNER JOIN staging.thread AS thread ON gap.thread_id = thread.thread_id
-WHERE type = 'T1'
-GROUP BY gap.run_id, role, frame, module
-ORDER BY gap.run_id, time_ns DESC, role, frame, module;
+    CASE count(DISTINCT module) WHEN 1 THEN any_value(module) ELSE class END AS modules,
+    count(DISTINCT gap),
+    sum(part.time_ns)::BIGINT AS time_ns,
+    max(gap_ns)::BIGINT,
+    sum(part.time_ns) / nullif(sum(sum(part.time_ns)) OVER (PARTITION BY run_id), 0),
+    count(DISTINCT module)
+FROM part
+GROUP BY run_id, role, frame, class
+ORDER BY run_id, time_ns DESC, role, frame, modules;

@@ -34,7 +34,8 @@ CREATE VIEW question.lever (
     step,
     -- The op with most of it; NULL between ops.
     op,
-    -- The module with most of it.
+    -- The modules with most of it: equal ones together, as in `question.module_class`,
+    -- unless one of them has over two thirds of their time.
     module,
     -- The Python function, with its file and line, in which most of it started; between ops,
     -- in which most of it is spent.
@@ -48,14 +49,10 @@ part AS (
         path_id,
         path.step,
         critical_path.lever(interval.kind) AS lever,
-        CASE lever
-            WHEN 'python' THEN coalesce(frame, module)
-            WHEN 'data_loading' THEN coalesce(frame, op_name)
-            WHEN 'dispatch' THEN coalesce(op_name, name)
-            ELSE name
-        END AS place,
+        name,
         op_name AS op,
         module,
+        staging.module_class(module) AS class,
         frame,
         sum(interval.time_ns) AS path_ns
     FROM critical_path.interval_place AS interval
@@ -64,12 +61,43 @@ part AS (
     GROUP BY ALL
 ),
 
+-- Equal modules are one place, unless one of them has most of its time.
+alike AS (
+    SELECT
+        *,
+        sum(path_ns) OVER (PARTITION BY run_id, lever, name, op, module, frame) AS module_ns,
+        sum(path_ns) OVER (PARTITION BY run_id, lever, name, op, class, frame) AS class_ns,
+        CASE WHEN 3 * module_ns > 2 * class_ns THEN module ELSE class END AS modules
+    FROM part
+),
+
+place AS (
+    SELECT
+        run_id,
+        trace_id,
+        path_id,
+        step,
+        lever,
+        CASE lever
+            WHEN 'python' THEN coalesce(frame, modules)
+            WHEN 'data_loading' THEN coalesce(frame, op)
+            WHEN 'dispatch' THEN coalesce(op, name)
+            ELSE name
+        END AS place,
+        op,
+        modules,
+        frame,
+        sum(path_ns) AS path_ns
+    FROM alike
+    GROUP BY ALL
+),
+
 placed AS (
     SELECT
         *,
         sum(path_ns) OVER (PARTITION BY run_id, lever, place) AS place_ns,
-        sum(path_ns) OVER (PARTITION BY run_id, lever, place, op, module, frame) AS part_ns
-    FROM part
+        sum(path_ns) OVER (PARTITION BY run_id, lever, place, op, modules, frame) AS part_ns
+    FROM place
 ),
 
 -- An example from the largest part of the largest place, as far as places are known.
@@ -79,7 +107,7 @@ example AS (
     QUALIFY row_number() OVER (
         PARTITION BY run_id, lever
         ORDER BY
-            place IS NULL, place_ns DESC, place, part_ns DESC, op, module, frame,
+            place IS NULL, place_ns DESC, place, part_ns DESC, op, modules, frame,
             path_ns DESC, path_id
     ) = 1
 )
@@ -97,7 +125,7 @@ SELECT
     rank,
     example.step,
     op,
-    module,
+    modules,
     frame
 FROM critical_path.lever_time AS summed
 INNER JOIN example USING (run_id, lever)

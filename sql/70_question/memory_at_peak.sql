@@ -1,6 +1,7 @@
 -- What is allocated at the memory peak, and who allocated it? By the op around each
--- allocation that does more than allocate, its module and the open Python function.
--- One row per device of a trace, origin, op, module, pass and function.
+-- allocation that does more than allocate, its module and the open Python function. Equal
+-- modules, such as the layers of a model, are together.
+-- One row per device of a trace, origin, op, class of modules, pass and function.
 -- Key: trace_id, device_type, device, origin, op, module, is_backward, frame.
 CREATE VIEW question.memory_at_peak (
     -- The trace.
@@ -17,19 +18,22 @@ CREATE VIEW question.memory_at_peak (
     origin,
     -- Name of the op.
     op,
-    -- The module, with its enclosing modules, if Python stacks were recorded.
-    module,
-    -- Whether it is the backward pass; NULL without a module.
-    is_backward,
     -- [B] Allocated.
     live_bytes,
     -- [1] Their share of everything allocated at the peak.
     live_share,
-    -- Blocks; NULL for those from before.
-    block_count,
+    -- The module, or the class of several, as in `question.module_class`, if Python stacks
+    -- were recorded.
+    module,
     -- The Python function, with its file and line, as in `staging.python_frame`, if stacks
     -- were recorded.
-    frame
+    frame,
+    -- Whether it is the backward pass; NULL without a module.
+    is_backward,
+    -- The modules.
+    module_count,
+    -- Blocks; NULL for those from before.
+    block_count
 ) AS
 WITH RECURSIVE
 peak AS (
@@ -108,8 +112,9 @@ placed AS (
         device,
         CASE WHEN allocating.op_id IS NULL THEN 'outside' ELSE 'op' END AS origin,
         op.name AS op,
-        module_call.path AS module,
-        CASE WHEN module IS NOT NULL THEN coalesce(is_backward, false) END AS is_backward,
+        path,
+        staging.module_class(path) AS class,
+        CASE WHEN path IS NOT NULL THEN coalesce(is_backward, false) END AS is_backward,
         frame.name AS frame,
         changed_bytes
     FROM live
@@ -125,7 +130,12 @@ placed AS (
 ),
 
 summed AS (
-    SELECT * EXCLUDE (changed_bytes), sum(changed_bytes) AS live_bytes, count(*) AS block_count
+    SELECT
+        * EXCLUDE (path, changed_bytes),
+        any_value(path) AS path,
+        count(DISTINCT path) AS module_count,
+        sum(changed_bytes) AS live_bytes,
+        count(*) AS block_count
     FROM placed
     GROUP BY ALL
     UNION ALL BY NAME
@@ -148,12 +158,13 @@ SELECT
     summed.device,
     origin,
     op,
-    module,
-    is_backward,
     live_bytes::BIGINT AS live_bytes,
     live_bytes / nullif(peak_bytes, 0),
-    block_count,
-    frame
+    CASE module_count WHEN 1 THEN summed.path ELSE class END AS module,
+    frame,
+    is_backward,
+    coalesce(module_count, 0),
+    block_count
 FROM summed
 INNER JOIN peak
     ON

@@ -8,7 +8,8 @@ CREATE VIEW question.ranking (
     target,
     -- The type; empty: all.
     type,
-    -- Name of the top-level op or the GPU work, or path of the module; empty without one.
+    -- Name of the top-level op or the GPU work, or class of the modules, as in
+    -- `question.module_class`, with all submodules; empty without one.
     name,
     -- The method, as in `prediction.method`.
     method,

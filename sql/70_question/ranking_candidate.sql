@@ -9,7 +9,8 @@ CREATE VIEW question.ranking_candidate (
     type,
     -- The edit field that selects it: `name`, `module`; empty: only the type.
     field,
-    -- Name of the top-level op or the GPU work, or path of the module; empty without field.
+    -- Name of the top-level op or the GPU work, or class of the modules, as in
+    -- `question.module_class`, with all submodules; empty without field.
     name,
     -- [ns] Its measured time on critical paths.
     path_ns,
@@ -65,14 +66,16 @@ WHERE is_top_level
 GROUP BY op.name
 UNION ALL
 SELECT
-    'op', '', 'module', path, coalesce(sum(path_ns), 0)::BIGINT,
-    sum(op.end_ns - op.start_ns)::BIGINT, NULL
+    'op', '', 'module', staging.module_class(around) AS class,
+    coalesce(sum(path_ns), 0)::BIGINT, sum(op.end_ns - op.start_ns)::BIGINT, NULL
 FROM graph.op_module AS op_module
-INNER JOIN staging.module_call USING (module_call_id)
+INNER JOIN staging.module_call AS call USING (module_call_id)
+INNER JOIN graph.module_within AS within
+    ON call.trace_id = within.trace_id AND call.path = within.module
 INNER JOIN staging.op AS op ON op_module.op_id = op.op_id
 LEFT JOIN top_path ON op.op_id = top_path.op_id
 WHERE op.is_top_level
-GROUP BY path
+GROUP BY class
 UNION ALL
 SELECT
     'host', type, '', '', 0, sum(end_ns - start_ns)::BIGINT, NULL

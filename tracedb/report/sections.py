@@ -215,8 +215,8 @@ WHERE run_id = $run
 GROUP BY ALL
 ORDER BY gpu_time_ns DESC, path_time_ns DESC, module, pass""",
         picture="icicle",
-        empty="Recorded without Python stacks (`with_stack=True`), so modules are "
-        "unknown.",
+        empty="Modules are unknown without Python stacks, which PyTorch's profiler "
+        "records (`with_stack=True`).",
     ),
     Section(
         "waits",
@@ -271,7 +271,8 @@ FROM chosen
 GROUP BY rank, trace_id, device_type, device, begin_ns
 ORDER BY rank, trace_id, device_type, device, begin_ns""",
         picture="memory",
-        empty="Recorded without allocations: `profile_memory=True` records them.",
+        empty="No allocations were recorded; PyTorch's profiler records them "
+        "(`profile_memory=True`).",
     ),
     Section(
         "memory_peak",

@@ -276,6 +276,8 @@ _NONE_THERE = {
     "record_shapes=True, without graphs, or change times by name (gpu:NAME x0.5)",
 }
 """Hints at fields of which a database has no text at all."""
+_LISTED_AS = {"module": "module_class"}
+"""Kinds of text that hints list instead: equal modules together."""
 _MOST_NEAR = 3
 _WIDEST = 60
 _MOST_NUMBERS = 8
@@ -346,7 +348,11 @@ def _near_texts(
 ) -> str:
     """A hint at texts that contain a pattern, or are spelt similarly."""
     pattern = getattr(selection, field)
-    kinds = _TEXTS_OF[selection.target] if field == "name" else (field,)
+    kinds = (
+        _TEXTS_OF[selection.target]
+        if field == "name"
+        else (_LISTED_AS.get(field, field),)
+    )
     value = {"kinds": [*kinds], "bare": _bare(pattern)}
     known = (
         "SELECT DISTINCT text FROM prediction.known_text "

@@ -74,10 +74,14 @@ _READERS: tuple[ForeignReader, ...] = (
 def reader_of(path: Path, head: bytes, part: int | None = None) -> ForeignReader | None:
     """The reader that recognises a file or folder, if any; of a part, its own."""
     if part is not None:
-        return nsight.ProcessReader(part)
+        is_rocprof = rocprof.recognises(path, head)
+        divided = rocprof.ProcessReader if is_rocprof else nsight.ProcessReader
+        return divided(part)
     return next((r for r in _READERS if r.recognises(path, head)), None)
 
 
 def parts_of(path: Path, head: bytes) -> list[int]:
     """The parts of a file that are traces of their own, if there are several."""
+    if rocprof.recognises(path, head):
+        return rocprof.parts(path)
     return nsight.parts(path) if nsight.recognises(path, head) else []

@@ -28,19 +28,20 @@ from tracedb.ingest.foreign.event import (
     take_span,
 )
 from tracedb.ingest.foreign.nsight_processes import (
-    OfProcess,
+    IDS,
     distributed_info,
     gpu_ids,
     processes,
 )
 from tracedb.ingest.foreign.nsight_processes import ids as _ids
+from tracedb.ingest.foreign.processes import OfProcess
 from tracedb.ingest.foreign.tables import opened, table_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tracedb.ingest.foreign.nsight_processes import Process
+    from tracedb.ingest.foreign.processes import Process
     from tracedb.ingest.foreign.tables import Tables
 
 __all__ = ["ProcessReader", "parts", "read", "recognises"]
@@ -220,7 +221,7 @@ def _events(
     path: Path, issues: Counter[str], number: int | None, every: list[Process]
 ) -> Iterator[Event]:
     with opened(path) as whole:
-        tables = whole if number is None else OfProcess(whole, number, every)
+        tables = whole if number is None else OfProcess(whole, IDS, number, every)
         report = _Report(tables, issues)
         yield from report.names_of_threads()
         for table, event in _READERS.items():

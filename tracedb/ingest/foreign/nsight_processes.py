@@ -8,40 +8,35 @@ or by their ids where these do not tell.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from tracedb.ingest.foreign.event import integer
-from tracedb.ingest.foreign.tables import Within
+from tracedb.ingest.foreign.processes import (
+    Ids,
+    Process,
+    joined,
+    ordered,
+    simultaneous,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from tracedb.ingest.foreign.event import Row
     from tracedb.ingest.foreign.tables import Tables
 
-__all__ = ["OfProcess", "Process", "distributed_info", "processes"]
+__all__ = ["IDS", "distributed_info", "processes"]
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 _GPU_WORK = tuple(f"{_CUPTI}{k}" for k in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"))
 _SHIFT, _MASK = 24, 0xFFFFFF
-_ID_COLUMNS = ("globalTid", "globalPid")
+IDS = Ids(("globalTid", "globalPid"), _SHIFT, _MASK)
 _RANK, _RANKS = "Rank", "No. of ranks"
 """NCCL's names of what it records when it creates a communicator."""
 _ARGUMENT = re.compile(r"PROCESS_\d+:ARGUMENT_\d+")
 _COUNTS = re.compile(r"--(nproc|nnodes|node)(?:[-_](?:per[-_]node|rank))?(?:=(\d+))?")
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process with GPU work: its GPUs, and the extent of that work."""
-
-    number: int
-    gpus: frozenset[object]
-    first_ns: int
-    last_ns: int
 
 
 def ids(serialized: object) -> tuple[object, object]:
@@ -72,7 +67,7 @@ def processes(tables: Tables) -> list[Process]:
             gpu = gpus.get((number, device), device)
             part = Process(number, frozenset({gpu}), first, last)
             found.setdefault(number, []).append(part)
-    return [_joined(found[number]) for number in sorted(found)]
+    return [joined(found[number]) for number in sorted(found)]
 
 
 def _extents(tables: Tables) -> Iterator[Row]:
@@ -82,95 +77,20 @@ def _extents(tables: Tables) -> Iterator[Row]:
             yield from tables.extents(table, "globalPid", "deviceId")
 
 
-def _joined(parts: list[Process]) -> Process:
-    return Process(
-        parts[0].number,
-        frozenset().union(*(part.gpus for part in parts)),
-        min(part.first_ns for part in parts),
-        max(part.last_ns for part in parts),
-    )
-
-
-class OfProcess:
-    """The tables of one process; the first also has what is of no other."""
-
-    def __init__(self, tables: Tables, number: int, every: Iterable[Process]) -> None:
-        """Select the process `number` of `every` one with GPU work."""
-        self._tables = tables
-        self._number = number
-        numbers = [process.number for process in every]
-        self._is_first = number == min(numbers)
-        others = frozenset(numbers) - {number}
-        self._numbers = others if self._is_first else frozenset({number})
-
-    def names(self) -> frozenset[str]:
-        """See `Tables`."""
-        return self._tables.names()
-
-    def columns(self, table: str) -> frozenset[str]:
-        """See `Tables`."""
-        return self._tables.columns(table)
-
-    def rows(
-        self, table: str, within: Within | None = None, **equal: object
-    ) -> Iterator[Row]:
-        """See `Tables`."""
-        if table in self.names():
-            columns = self.columns(table)
-            for column in _ID_COLUMNS:
-                if column in columns:
-                    is_in = not self._is_first
-                    within = Within(column, _SHIFT, _MASK, self._numbers, is_in)
-                    break
-        return self._tables.rows(table, within, **equal)
-
-    def owns(self, row: Row) -> bool:
-        """Whether a row is of this process, or no column says of which one it is."""
-        column = next((one for one in _ID_COLUMNS if one in row), None)
-        return column is None or ids(row[column])[0] == self._number
-
-    def extents(self, table: str, *keys: str) -> Iterator[Row]:
-        """See `Tables`; of all processes."""
-        return self._tables.extents(table, *keys)
-
-
 def distributed_info(tables: Tables, number: int, every: list[Process]) -> Row | None:
     """Kineto's description of a rank, and what was assumed; None if it is alone."""
-    job = _simultaneous(number, every)
+    job = simultaneous(number, every)
     if len(job) == 1:
         return None
     info: Row = {"backend": _backend(tables)}
     told = _told_by_nccl(tables, job)
     if told is not None:
         return info | told[number]
-    order, assumed = _ordered(job)
+    order, assumed = ordered(job)
     ranks = [process.number for process in order]
     first, world_size = _placed(tables, len(job))
     info |= {"rank": first + ranks.index(number), "world_size": world_size}
     return info | {"assumed_from": assumed}
-
-
-def _simultaneous(number: int, every: list[Process]) -> list[Process]:
-    """The processes that, one after another, overlap the given one in time."""
-    group: list[Process] = []
-    end = 0
-    for process in sorted(every, key=lambda one: one.first_ns):
-        if group and process.first_ns >= end:
-            if any(one.number == number for one in group):
-                break
-            group = []
-        end = max(end, process.last_ns) if group else process.last_ns
-        group.append(process)
-    return sorted(group, key=lambda one: one.number)
-
-
-def _ordered(job: list[Process]) -> tuple[list[Process], str]:
-    """The processes by rank, and from what that is assumed."""
-    gpus = [min(one.gpus, key=str) for one in job if len(one.gpus) == 1]
-    if len(set(gpus)) == len(job) and all(isinstance(gpu, int) for gpu in gpus):
-        by_gpu = dict(zip((one.number for one in job), gpus, strict=True))
-        return sorted(job, key=lambda one: integer(by_gpu[one.number]) or 0), "gpu"
-    return job, "process"
 
 
 def _backend(tables: Tables) -> str:

@@ -2,12 +2,16 @@
 
 Table names contain the run's id, and columns moved between versions, so this reads the
 views, whose names are stable. Times count from the boot of the machine.
+
+rocprofv3 writes a file per process, and `rocpd merge` joins them. Each process with GPU
+work is a trace of its own. Its rank is that of its environment, which launchers set.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,13 +31,21 @@ from tracedb.ingest.foreign.event import (
     renamed,
     take_span,
 )
+from tracedb.ingest.foreign.processes import (
+    Ids,
+    OfProcess,
+    Process,
+    joined,
+    ordered,
+    simultaneous,
+)
 from tracedb.ingest.foreign.tables import Tables, opened, table_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["read", "recognises"]
+__all__ = ["ProcessReader", "parts", "read", "recognises"]
 
 _MARKER = "MARKER_"
 _MARK = "roctxMark"
@@ -41,6 +53,19 @@ _CALLS = ("HIP_", "HSA_")
 _COPY = re.compile("(HOST|DEVICE)_TO_(HOST|DEVICE)")
 # Device properties in rocpd's `extdata`, and Kineto's names.
 _DEVICE_PROPERTIES = {"cu_count": "numSms", "wave_front_size": "warpSize"}
+_WORK = {
+    "kernels": ("agent_type_index", "agent_logical_index", "agent_log_index"),
+    "memory_copies": ("dst_agent_type_index", "src_agent_type_index"),
+}
+"""The views of GPU work, and which columns may have the GPU."""
+_IDS = Ids(("pid",), 0, 2**62 - 1)
+# The variables of torchrun, Open MPI, MPICH and Slurm.
+_RANKS = {
+    "RANK": "WORLD_SIZE",
+    "OMPI_COMM_WORLD_RANK": "OMPI_COMM_WORLD_SIZE",
+    "PMI_RANK": "PMI_SIZE",
+    "SLURM_PROCID": "SLURM_NTASKS",
+}
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -49,13 +74,95 @@ def recognises(path: Path, head: bytes) -> bool:
     return any(name.startswith("rocpd_metadata") for name in names)
 
 
+def parts(path: Path) -> list[int]:
+    """The processes that are traces of their own; none if there is one trace."""
+    try:
+        with opened(path, views=True) as tables:
+            numbers = [process.number for process in _processes(tables)]
+    except (IngestError, OSError):
+        return []  # `read` says what is wrong
+    return numbers if len(numbers) > 1 else []
+
+
 def read(path: Path) -> ForeignTrace:
-    """Read a database; see `ForeignReader`."""
+    """Read a database, with all processes in one trace; see `ForeignReader`."""
+    return _read(path, None)
+
+
+@dataclass(frozen=True)
+class ProcessReader:
+    """A reader of one process of a database."""
+
+    number: int
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """See `ForeignReader`."""
+        return recognises(path, head)
+
+    def read(self, path: Path) -> ForeignTrace:
+        """See `ForeignReader`."""
+        return _read(path, self.number)
+
+
+def _read(path: Path, number: int | None) -> ForeignTrace:
     issues: Counter[str] = Counter()
     with opened(path, views=True) as tables:
         _require(path, tables)
         header = _header(tables)
-    return ForeignTrace(header, batched(_events(path, issues)), issues)
+        every = _processes(tables)
+        own = every[0].number if number is None and len(every) == 1 else number
+        if own is not None:
+            header["process"] = own
+            info = _distributed_info(tables, own, every)
+            header |= {} if info is None else {"distributedInfo": info}
+    return ForeignTrace(header, batched(_events(path, issues, number, every)), issues)
+
+
+def _processes(tables: Tables) -> list[Process]:
+    """The processes with GPU work, by number; none if rows do not tell them."""
+    found: dict[int, list[Process]] = {}
+    for view, columns in _WORK.items():
+        known = tables.columns(view) if view in tables.names() else frozenset()
+        gpu = next((column for column in columns if column in known), None)
+        if gpu is None or not {"pid", "start", "end"} <= known:
+            continue
+        for row in tables.extents(view, "pid", gpu):
+            number, first, last = (integer(row[k]) for k in ("pid", "first", "last"))
+            if number is not None and first is not None and last is not None:
+                # A copy names the other side's device, so it does not tell the GPU.
+                gpus = frozenset({row[gpu]} if view == "kernels" else ())
+                part = Process(number, gpus, first, last)
+                found.setdefault(number, []).append(part)
+    return [joined(found[number]) for number in sorted(found)]
+
+
+def _distributed_info(tables: Tables, number: int, every: list[Process]) -> Row | None:
+    """Kineto's description of a rank, and what was assumed; None if it is alone."""
+    told = _told_by_launcher(tables)
+    if number in told:
+        rank, world_size = told[number]
+        return {"backend": "nccl", "rank": rank, "world_size": world_size}
+    job = simultaneous(number, every)
+    if len(job) == 1:
+        return None
+    order, assumed = ordered(job)
+    rank = [process.number for process in order].index(number)
+    info = {"backend": "nccl", "rank": rank, "world_size": len(job)}
+    return info | {"assumed_from": assumed}
+
+
+def _told_by_launcher(tables: Tables) -> dict[int, tuple[int, int]]:
+    """The rank of each process and the number of ranks, if launchers set them."""
+    found: dict[int, tuple[int, int]] = {}
+    for row in tables.rows("rocpd_info_process"):
+        variables, number = _object(row.get("environment")), integer(row.get("pid"))
+        for name, count in _RANKS.items():
+            rank, ranks = integer(variables.get(name)), integer(variables.get(count))
+            if number is None or rank is None or ranks is None:
+                continue
+            if 0 <= rank < ranks:
+                found.setdefault(number, (rank, ranks))
+    return found
 
 
 def _require(path: Path, tables: Tables) -> None:
@@ -117,8 +224,11 @@ def _object(text: object) -> Row:
         return {}
 
 
-def _events(path: Path, issues: Counter[str]) -> Iterator[Event]:
-    with opened(path, views=True) as tables:
+def _events(
+    path: Path, issues: Counter[str], number: int | None, every: list[Process]
+) -> Iterator[Event]:
+    with opened(path, views=True) as whole:
+        tables = whole if number is None else OfProcess(whole, _IDS, number, every)
         database = _Database(tables, issues)
         yield from database.names_of_threads()
         for view, event in _READERS.items():

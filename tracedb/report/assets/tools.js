@@ -50,11 +50,12 @@ function worded(kind) {
   return shown(/^T\d$/.test(kind) ? `${kind} ${words}` : words);
 }
 
-/** A text with the middle left out. */
+/** A text with the middle left out, and no half of a surrogate pair. */
 function shorter(text, most) {
   if (text.length <= most) return text;
   const half = Math.max(1, Math.floor((most - 1) / 2));
-  return text.slice(0, half) + "…" + text.slice(-half);
+  const begin = text.slice(0, half).replace(/[\ud800-\udbff]$/, "");
+  return begin + "…" + text.slice(-half).replace(/^[\udc00-\udfff]/, "");
 }
 
 /** A duration for a person. */

@@ -6,11 +6,14 @@ programs: raw integers, full names, every row.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
+
+from tracedb.words import wrapped
 
 from .errors import Failure
 from .terminal import printable, tell, write_text
@@ -57,9 +60,21 @@ class Output:
         self.rows(known, most=None)
 
     def text(self, text: str) -> None:
-        """Write text that goes with a table; other formats leave it out."""
+        """Write text that goes with a table; other formats leave it out.
+
+        In a terminal, lines break between words.
+        """
         if self.format == "table":
-            write_text("\n".join(printable(line) for line in text.split("\n")))
+            lines = map(printable, text.split("\n"))
+            write_text("\n".join(part for line in lines for part in _broken(line)))
+
+
+def _broken(line: str) -> list[str]:
+    if not sys.stdout.isatty():
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    width = shutil.get_terminal_size().columns
+    return wrapped(line, width, rest=f"{indent}  ") or [line]
 
 
 def to_stdout(name: str) -> Output:

@@ -1147,6 +1147,18 @@ def test_files_get_names_unchanged(hostile: Path, format_: str) -> None:
         assert json.loads(shown) == [{"name": HOSTILE}]
 
 
+def test_prose_breaks_between_words_in_a_terminal(tiny: Path) -> None:
+    """What a scenario does fits the window; in a pipe each fact is one line."""
+    asked = ("whatif", tiny, "--edit", "gpu x0.5")
+    _, shown, _ = on_terminal(*asked, columns=50)
+    prose, piped = (
+        text.partition("\nscenario ")[2] for text in (shown, run(*asked).stdout)
+    )
+    assert max(map(len, piped.splitlines())) > 50
+    assert max(map(len, prose.splitlines())) <= 50
+    assert prose.split() == piped.split()
+
+
 def test_parquet_refuses_a_terminal(tiny: Path) -> None:
     """The message says where to send the bytes."""
     code, shown, errors = on_terminal("info", tiny, "--format", "parquet")

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 from os.path import commonprefix
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
 ELLIPSIS = "…"
+_NO_BREAK = "\u00a0"
+_AMOUNT = re.compile(r"([\d.]) (s|ms|us|ns|%)(?!\w)")
 
 
 def duration(time_ns: float) -> str:
@@ -38,6 +41,23 @@ def share(value: float) -> str:
     if value == 0:
         return "0 %"
     return "<0.1 %" if abs(value) < 0.0005 else f"{100 * value:.1f} %"  # noqa: PLR2004 (what rounds to 0.0)
+
+
+def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+    """Lines that begin with `first` and `rest`; numbers stay with their units.
+
+    >>> wrapped("  it takes 3.14 ms", 13, rest="    ")
+    ['  it takes', '    3.14 ms']
+    """
+    kept = _AMOUNT.sub(rf"\1{_NO_BREAK}\2", text)
+    lines = wrap(
+        kept,
+        width,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def counted(count: int, noun: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tracedb.summary.statements import statements
+from tracedb.words import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 _WIDTH = 80
 _LABEL = 8
-_NO_BREAK = "\u00a0"
-_AMOUNT = re.compile(r"([\d.]) (s|ms|us|ns|%)(?!\w)")
 
 
 def lines(parts: dict[str, pl.DataFrame], database: str) -> Iterator[str]:
@@ -44,17 +41,4 @@ def _laid_out(piece: Statement) -> Iterator[str]:
         "item": f"  {piece.mark}. ",
         "doubt": f"  {piece.mark} ",
     }[piece.kind]
-    return _filled(head, piece.text)
-
-
-def _filled(head: str, text: str) -> Iterator[str]:
-    """Lines indented to the end of the head; numbers stay with their units."""
-    kept = _AMOUNT.sub(rf"\1{_NO_BREAK}\2", text)
-    filled = wrap(
-        kept,
-        _WIDTH,
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
-        break_on_hyphens=False,
-    )
-    return (line.replace(_NO_BREAK, " ") for line in filled)
+    return iter(wrapped(piece.text, _WIDTH, head, " " * len(head)))

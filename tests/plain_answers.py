@@ -243,7 +243,8 @@ def host_gap(recorded: Recorded) -> Iterator[Row]:
                     class_ = None if path is None else module_class(path)
                     key = span["run_id"], roles[thread], frame.get("name"), class_
                     gaps[key][number] += end - start
-                    modules[key] |= {path} - {None}
+                    if path is not None:
+                        modules[key].add(path)
     for key, times in gaps.items():
         run, role, frame_name, class_ = key
         own = modules[key]

@@ -19,7 +19,10 @@ from executed import (
     predict,
     warm_up,
 )
+from support import rows
 
+import tracedb
+from tracedb import Edit
 from tracedb.synthetic import (
     Annotation,
     Await,
@@ -36,6 +39,7 @@ from tracedb.synthetic import (
     Thread,
     Weights,
     change,
+    execute,
     random_program,
     step,
 )
@@ -176,6 +180,33 @@ def test_times_of_another_run_are_its_medians(
     assert body == same
     changed = rank_of([body] * 3, [typical("step_median", times)] * 3)
     assert_foretold(first, "run", predicted, Program((changed,)), CUDA)
+
+
+def test_other_numbers_of_an_op_in_the_other_run_are_told(tmp_path: Path) -> None:
+    """Times come by order: with an op more, they may be those of another op."""
+    op = Op("aten::mul", (Gap(2_000), Launch(STREAMS[0], 9_000), Gap(2_000)))
+    other = Op("aten::add", (Gap(2_000), Launch(STREAMS[0], 4_000), Gap(2_000)))
+    for name, ops in (("two", [op, op]), ("three", [op, op, op])):
+        steps = tuple(step(number, other, *ops) for number in range(3))
+        (trace,) = execute(Program((Rank((Thread("main", steps),)),)), CUDA)
+        trace.write(tmp_path / f"{name}.json")
+    with tracedb.open() as database:
+        for name in ("two", "three"):
+            database.ingest([tmp_path / f"{name}.json"], run=name)
+        edits = [
+            Edit(scenario=name, target="gpu", op=name, action="set", from_run=2)
+            for name in ("aten::mul", "aten::add")
+        ]
+        with database.simulate(["replay"], edits) as beside:
+            told = rows(
+                beside,
+                "SELECT scenario, assumption FROM question.scenario_assumption "
+                "WHERE assumption LIKE 'it takes times by order%'",
+            )
+    said = (
+        "it takes times by order in the step, where run 2 has 3 and not 2 of aten::mul"
+    )
+    assert told == [("aten::mul", said)]
 
 
 def job_of(ranks: Sequence[Sequence[Times]], bodies: Sequence[Body]) -> Program:

@@ -129,6 +129,10 @@ assumed AS (
     )
     GROUP BY scenario, edit
     UNION ALL
+    SELECT scenario, edit, format('it takes times by order in the step, where run {} has {} and '
+        || 'not {} of {}', from_run, there_count, here_count, name)
+    FROM prediction.unlike_step
+    UNION ALL
     SELECT
         scenario, edit, format(
             'what ran next to it on the GPU takes as long as before: {:.3f} ms in all steps',

@@ -16,7 +16,7 @@ import duckdb
 from tracedb import catalog
 from tracedb.duck import frame, registered
 from tracedb.report.timeline import NAME_LENGTH
-from tracedb.words import cut_distinct, shortened
+from tracedb.words import cut_distinct, path_end, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +37,8 @@ _KNOWN = "known_answer_"
 _TIMES, _BANDS = "critical_path.step_time", "question.prediction_band"
 _IN_A_TABLE = 48
 """Longest name in a table, in characters."""
+_SHORTENED = {"module": (36, path_end)}
+"""For columns of which the end matters: shorter, so that cells do not cut it."""
 
 
 @dataclass(frozen=True)
@@ -203,11 +205,14 @@ ORDER BY time_ns DESC, name""",
     Section(
         "modules",
         "Modules",
-        "GPU time of each module, and its share of the critical path.",
+        "GPU time of modules, and their time on the critical path. Equal modules are "
+        "together; `*` stands for the number of each.",
         """
 SELECT
-    module, CASE WHEN is_backward THEN 'backward' ELSE 'forward' END AS pass,
-    sum(call_count)::BIGINT AS calls, sum(op_count)::BIGINT AS ops,
+    staging.module_class(module) AS module,
+    CASE WHEN is_backward THEN 'backward' ELSE 'forward' END AS pass,
+    count(DISTINCT module) AS modules, sum(call_count)::BIGINT AS calls,
+    sum(op_count)::BIGINT AS ops,
     sum(gpu_time_ns)::BIGINT AS gpu_time_ns, sum(path_time_ns)::BIGINT AS path_time_ns
 FROM question.module
 INNER JOIN staging.trace USING (trace_id)
@@ -536,7 +541,7 @@ def with_rows(
         "columns": columns,
         "rows": shown_rows,
         "short": {
-            name: _short(values)
+            name: _short(name, values)
             for name, *values in zip(columns, *shown_rows, strict=True)
         },
         "is_cut": len(rows) > most,
@@ -557,8 +562,9 @@ def _value(value: object) -> object:
     return shortened(str(value), _LONG_NAME)
 
 
-def _short(values: list[object]) -> dict[str, str]:
+def _short(column: str, values: list[object]) -> dict[str, str]:
     """The shortened long names of a column."""
     names = [*dict.fromkeys(value for value in values if isinstance(value, str))]
-    short = zip(names, cut_distinct(names, _IN_A_TABLE), strict=True)
+    width, way = _SHORTENED.get(column, (_IN_A_TABLE, shortened))
+    short = zip(names, cut_distinct(names, width, way), strict=True)
     return {name: cut for name, cut in short if name != cut}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from itertools import chain, pairwise
+from itertools import pairwise
 from statistics import mean, median
 from typing import Any
 
@@ -223,28 +223,24 @@ def host_gap(recorded: Recorded) -> Iterator[Row]:
     Modules whose paths have the same classes are together.
     """
     roles = {row["thread_id"]: row["role"] for row in recorded.rows("staging.thread")}
-    open_: list[dict[int, list[Row]]] = []
-    for relation in ("staging.python_frame", "staging.module_call"):
-        open_.append(defaultdict(list))
+    by_thread: dict[int, list[list[Row]]] = defaultdict(lambda: [[], [], []])
+    for kind, relation in enumerate(("staging.python_frame", "staging.module_call")):
         for row in recorded.rows(relation):
-            open_[-1][row["thread_id"]].append(row)
+            by_thread[row["thread_id"]][kind].append(row)
+    for number, span in enumerate(recorded.spans()):
+        if span["type"] == "T1":
+            by_thread[span["thread_id"]][2].append({**span, "number": number})
     gaps: dict[tuple[Any, ...], Counter[int]] = defaultdict(Counter)
     modules: dict[tuple[Any, ...], set[str]] = defaultdict(set)
-    for number, span in enumerate(recorded.spans()):
-        thread = span["thread_id"]
-        if span["type"] == "T1":
-            bounds = {span["start_ns"], span["end_ns"]}
-            for row in chain.from_iterable(rows[thread] for rows in open_):
-                bounds |= {row["start_ns"], row["end_ns"]}
-            for start, end in pairwise(sorted(bounds)):
-                if span["start_ns"] <= start < span["end_ns"]:
-                    frame, call = (_innermost(rows[thread], start) for rows in open_)
-                    path = call.get("path")
-                    class_ = None if path is None else module_class(path)
-                    key = span["run_id"], roles[thread], frame.get("name"), class_
-                    gaps[key][number] += end - start
-                    if path is not None:
-                        modules[key].add(path)
+    for thread, kinds in by_thread.items():
+        for start, end, (frame, call, span) in _sweep(kinds):
+            if span:
+                path = call.get("path")
+                class_ = None if path is None else module_class(path)
+                key = span["run_id"], roles[thread], frame.get("name"), class_
+                gaps[key][span["number"]] += end - start
+                if path is not None:
+                    modules[key].add(path)
     for key, times in gaps.items():
         run, role, frame_name, class_ = key
         own = modules[key]
@@ -295,6 +291,21 @@ def wait(recorded: Recorded) -> Iterator[Row]:
             "wait_count": len(times),
             "waited_ns": sum(times),
         }
+
+
+def _sweep(kinds: list[list[Row]]) -> Iterator[tuple[int, int, list[Row]]]:
+    """Times between changes, each with the innermost open row of each kind."""
+    changes = defaultdict(list)
+    for kind, rows in enumerate(kinds):
+        for row in rows:
+            changes[row["start_ns"]].append((kind, row))
+            changes[row["end_ns"]].append((kind, row))
+    open_: list[list[Row]] = [[] for _ in kinds]
+    for start, end in pairwise(sorted(changes)):
+        for kind in {kind for kind, _ in changes[start]}:
+            started = [row for of, row in changes[start] if of == kind]
+            open_[kind] = [row for row in open_[kind] + started if _holds(row, start)]
+        yield start, end, [_innermost(rows, start) for rows in open_]
 
 
 def _innermost(rows: list[Row], at_ns: int) -> Row:

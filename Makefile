@@ -20,7 +20,7 @@ define show
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install spark demo test check docs bench clean
+.PHONY: help install spark demo test thorough check docs bench clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -41,6 +41,9 @@ demo: $(VENV)/installed ## Ingest the sample traces and show where their time go
 
 test: install ## Run the tests
 	$(if $(JEMALLOC),LD_PRELOAD=$(JEMALLOC)) $(PYTEST)
+
+thorough: install ## Run the tests with every generated case, and those of growth
+	$(if $(JEMALLOC),LD_PRELOAD=$(JEMALLOC)) $(PYTEST) --thorough
 
 check: install ## Run linter, formatter and type checker
 	$(BIN)/ruff check

@@ -15,6 +15,7 @@ import pytest
 from support import (
     CORPUS,
     SHARED,
+    Amount,
     DatabaseOf,
     Ingested,
     corpus_files,
@@ -29,14 +30,21 @@ import tracedb
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update-answers` rewrites the kept answers, to be reviewed in the diff."""
+    """`--update-answers` rewrites the kept answers, to be reviewed in the diff.
+
+    With `--thorough`, every generated case is tried, and growth of time is measured.
+    """
     parser.addoption("--update-answers", action="store_true")
+    parser.addoption("--thorough", action="store_true")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder shared by all workers, with a template of empty databases."""
     config.addinivalue_line(
         "markers", "until(layer): ingests of the test compute the layers up to this one"
+    )
+    config.addinivalue_line(
+        "markers", "thorough: a further case of what is tested, only with --thorough"
     )
     if SHARED not in os.environ:
         shared = TemporaryDirectory(prefix="tracedb-tests-")
@@ -62,10 +70,16 @@ _LONGEST = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the slowest files first."""
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Put the slowest files first; leave out further cases unless they are wanted."""
     places = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+    if not config.getoption("--thorough"):
+        left_out = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -77,6 +91,13 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(scope="session")
+def amount(pytestconfig: pytest.Config) -> Amount:
+    """How many cases to try: few, or many with `--thorough`."""
+    is_thorough = pytestconfig.getoption("--thorough")
+    return lambda few, many: many if is_thorough else few
 
 
 @pytest.fixture

@@ -727,7 +727,7 @@ def partition(
         WHERE step_id = {step_id}
     """
     ((start, end, is_step_thread),) = rows(database, query)
-    facts = _facts(database, thread_id)
+    facts = _facts(database, thread_id).within(start, end)
     covers = [*facts.ops, *facts.calls, *facts.loading, *facts.thread_waits]
     bounds = {time for cover in covers for time in cover[:2] if start < time < end}
     bounds |= {time for call in facts.calls for time in call[4:5] if start < time < end}
@@ -752,6 +752,15 @@ class _Facts:
     calls: list[tuple[Any, ...]]
     loading: list[tuple[Any, ...]]
     thread_waits: list[tuple[Any, ...]]
+
+    def within(self, start: int, end: int) -> _Facts:
+        """What overlaps a step."""
+        return _Facts(
+            *(
+                [cover for cover in covers if cover[0] < end and cover[1] > start]
+                for covers in (self.ops, self.calls, self.loading, self.thread_waits)
+            )
+        )
 
     def judge(self, time: int) -> tuple[str, bool]:
         """The overhead type at a time, and whether the thread is active then."""

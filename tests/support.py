@@ -63,6 +63,21 @@ def corpus_files(kind: str) -> list[Any]:
     return sorted(found) or [absent]
 
 
+def sampled(cases: Iterable[Any], few: int) -> list[Any]:
+    """Cases for parameters, of which only the first few are tried by default.
+
+    The others have the mark `thorough`.
+    """
+    return [
+        case if place < few else pytest.param(case, marks=pytest.mark.thorough)
+        for place, case in enumerate(cases)
+    ]
+
+
+Amount = Callable[[int, int], int]
+"""How many cases a test tries: the first number by default, the second if thorough."""
+
+
 def rows(database: tracedb.Database, query: str) -> list[tuple[Any, ...]]:
     """The rows of a query."""
     return database.sql(query).rows()

@@ -90,10 +90,13 @@ def ns(us: float) -> int:
             pytest.param(CORPUS / name, marks=needs_corpus)
             for name in (
                 "hta/call_stack/backward_thread.json",
-                "kineto/resnet50_w4_2020list.json.gz",
                 "nsys/mock.sqlite",
                 "tracelens/h100/gaunernst_bert-small-uncased__1016001.json.gz",
             )
+        ),
+        pytest.param(
+            CORPUS / "kineto/resnet50_w4_2020list.json.gz",
+            marks=[needs_corpus, pytest.mark.thorough],
         ),
     ],
     ids=lambda path: path.name,

@@ -116,6 +116,7 @@ def assert_linear(work: Callable[[int], object]) -> None:
     pytest.fail(f"{size} takes {before} s, {TIMES} times that {after} s")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", READ)
 def test_reading_grows_with_the_file(shape: str) -> None:
     """Any content of a megabyte is read in linear time."""
@@ -127,6 +128,7 @@ def test_reading_grows_with_the_file(shape: str) -> None:
     assert_linear(work)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("repair", [mend, requote], ids=["mend", "requote"])
 @pytest.mark.parametrize("piece", [b'"name":"', b'\\"', b'"\\"', b", nan(", b',"a" '])
 def test_repair_grows_with_the_text(

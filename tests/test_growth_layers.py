@@ -375,6 +375,7 @@ def layer(stage: str) -> str:
     return stage.removeprefix("computing ").split(".")[0] if "." in stage else "raw"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SHAPES)
 def test_twice_the_size_is_twice_the_time(tmp_path: Path, name: str) -> None:
     """The CPU time of every stage grows in proportion."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from test_growth_layers import (
     MOST,
     SHAPES,
@@ -62,6 +63,7 @@ def growths(
     }
 
 
+@pytest.mark.thorough
 def test_answers_about_twice_as_many_steps_take_twice_the_time() -> None:
     """Steps meet gaps of the GPU, and each other, in order."""
     shape = SHAPES["steps"]._replace(size=8_000)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from launched import FLOAT, HALF, LONG, Op, tensors
+from support import sampled
 
 import tracedb
 
@@ -152,7 +153,7 @@ def predicted(
         yield from database.sql(PREDICTED).rows()
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", sampled(TRACES, 5))
 def test_recurring_kernels_are_predicted_as_their_siblings(
     name: str, tmp_path: Path
 ) -> None:

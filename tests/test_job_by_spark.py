@@ -1,4 +1,4 @@
-"""A job of 64 ranks with one slow rank, ingested by Spark, against the truth."""
+"""A job of 16 ranks with one slow rank, ingested by Spark, against the truth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakes import needs_spark
 from tracedb import lake
 from tracedb.synthetic import GeneratedTrace
 
-RANKS, SLOW = 64, 37
+RANKS, SLOW = 16, 13
 
 pytestmark = needs_spark
 

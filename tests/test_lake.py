@@ -20,7 +20,14 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 from lakes import Here, needs_spark
-from support import CORPUS, SAMPLES, Ingested, needs_corpus, write_generated
+from support import (
+    CORPUS,
+    SAMPLES,
+    Ingested,
+    needs_corpus,
+    sampled,
+    write_generated,
+)
 
 import tracedb
 import tracedb.ingest
@@ -480,7 +487,7 @@ def test_a_file_that_kills_workers_fails(
 
 
 @needs_spark
-@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
+@pytest.mark.parametrize("master", sampled(["local[2]", "local-cluster[2,1,1024]"], 1))
 def test_spark_writes_the_same_bytes(fleet: Path, tmp_path: Path, master: str) -> None:
     """Also if a worker is killed: Spark retries its task.
 

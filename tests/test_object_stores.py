@@ -362,6 +362,7 @@ def test_missing_packages_and_unknown_schemes_are_reported(
         assert f"on this machine: '{traces}/a b'\n" in done.stderr
 
 
+@pytest.mark.thorough
 @needs_spark
 @needs_s3
 def test_spark_workers_write_to_a_store(bucket: str, traces: Path) -> None:

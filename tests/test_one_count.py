@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from launched import Op as Launched
 from launched import write
-from support import ingests_until
+from support import ingests_until, sampled
 
 import tracedb
 from tracedb.kernels.families import FAMILIES
@@ -126,7 +126,7 @@ PROBLEMS = """
 """
 
 
-@pytest.fixture(scope="module", params=DEVICES)
+@pytest.fixture(scope="module", params=sampled(DEVICES, 1))
 def problems(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> pl.DataFrame:

@@ -164,7 +164,7 @@ def test_without_waits_for_threads_there_are_none_that_were_over(
             assert rows(db, waits) == [(0,)]
 
 
-JOBS = (*range(12), 22, 39)
+JOBS = (*range(6), 22, 39)
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ from executed import (
     rounded,
     warm_up,
 )
+from support import Amount
 
 from tracedb.synthetic import (
     Annotation,
@@ -256,12 +257,12 @@ def elsewhere(program: Program) -> Program:
 
 
 @pytest.fixture(scope="module")
-def cases() -> list[Case]:
-    """The programs; jobs of two ranks come last."""
+def cases(amount: Amount) -> list[Case]:
+    """The programs: with the jobs of ranks at least 200, if thorough."""
     return [
-        *(one_thread(seed, recorded=True) for seed in range(84)),
-        *(one_thread(seed, recorded=False) for seed in range(82)),
-        *(two_threads(seed) for seed in range(32)),
+        *(one_thread(seed, recorded=True) for seed in range(amount(28, 84))),
+        *(one_thread(seed, recorded=False) for seed in range(amount(28, 82))),
+        *(two_threads(seed) for seed in range(amount(12, 32))),
     ]
 
 
@@ -291,9 +292,9 @@ def test_a_change_is_predicted_to_the_nanosecond(
             assert_change_foretold(one, name, predicted)
 
 
-def test_jobs_of_ranks_are_predicted(tmp_path: Path) -> None:
+def test_jobs_of_ranks_are_predicted(tmp_path: Path, amount: Amount) -> None:
     """Ranks wait for each other, and the main thread for autograd."""
-    jobs = [job(seed, recorded=seed % 2 == 0) for seed in range(4)]
+    jobs = [job(seed, recorded=seed % 2 == 0) for seed in range(amount(2, 4))]
     predicted = predict(tmp_path, jobs, edits_of(OF_JOBS))
     for one in jobs:
         for name in [BASELINE, *OF_JOBS]:

@@ -20,12 +20,11 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from support import SAMPLES, assert_nothing_written, ingests_until, rows
+from support import SAMPLES, Amount, assert_nothing_written, ingests_until, rows
 
 import tracedb
 from tracedb import catalog
 
-KILLS = 24
 FOLDERS = 3
 NEW_DATABASE_EACH = 2
 KILLED_UNTIL = "graph"
@@ -157,8 +156,9 @@ def _killed_after(kill: int, seconds: float) -> float:
     return seconds * rng.uniform(first, last)
 
 
-def test_a_killed_ingest_leaves_whole_traces(tmp_path: Path) -> None:
+def test_a_killed_ingest_leaves_whole_traces(tmp_path: Path, amount: Amount) -> None:
     """After a kill at any moment, the database opens with whole traces only."""
+    kills = amount(12, 24)
     folders = [tmp_path / str(number) for number in range(FOLDERS)]
     for number in range(2 * FOLDERS):
         write_trace(folders[number // 2] / f"{number}.json", number)
@@ -170,7 +170,7 @@ def test_a_killed_ingest_leaves_whole_traces(tmp_path: Path) -> None:
     assert nursery.ingest(tmp_path / "first.duckdb", folders[0], None) == 0
     seconds = monotonic() - begun
     path, killed, checked = tmp_path / "run.duckdb", 0, 0
-    for kill in range(KILLS):
+    for kill in range(kills):
         if kill % NEW_DATABASE_EACH == 0:
             _remove(path)
         folder = folders[kill % FOLDERS]
@@ -183,8 +183,8 @@ def test_a_killed_ingest_leaves_whole_traces(tmp_path: Path) -> None:
     for folder in folders:
         assert nursery.ingest(path, folder, None) == 0
     nursery.close()
-    assert killed > KILLS // 2
-    assert checked > KILLS // 4
+    assert killed > kills // 2
+    assert checked > kills // 4
     with tracedb.open(path, read_only=True) as database:
         assert counts(database) == expected
 

@@ -13,6 +13,7 @@ from reference import simulate
 from support import (
     CORPUS,
     SAMPLES,
+    Amount,
     DatabaseOf,
     needs_corpus,
     rows,
@@ -24,14 +25,15 @@ from tracedb import catalog
 from tracedb.synthetic import Delays, execute, random_program
 
 METHODS = ("replay", "statistics", "full")
-SEEDS = range(200)
 
 
 @pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """200 generated traces of 1 to 3 threads and 1 to 4 streams."""
+def generated(
+    tmp_path_factory: pytest.TempPathFactory, amount: Amount
+) -> Iterator[tracedb.Database]:
+    """Generated traces of 1 to 3 threads and 1 to 4 streams."""
     folder = tmp_path_factory.mktemp("generated")
-    write_generated(folder, SEEDS)
+    write_generated(folder, range(amount(60, 200)))
     with tracedb.open() as opened:
         opened.ingest([folder])
         yield opened
@@ -59,11 +61,11 @@ def assert_equal_to_reference(database: tracedb.Database, method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_generated_graphs_equal_the_plain_loop(
-    generated: tracedb.Database, method: str
+    generated: tracedb.Database, method: str, amount: Amount
 ) -> None:
-    """SQL and the plain loop agree to the nanosecond on 200 generated graphs."""
+    """SQL and the plain loop agree to the nanosecond on generated graphs."""
     runs = rows(generated, "SELECT DISTINCT run_id FROM staging.trace")
-    assert len(runs) == len(SEEDS)
+    assert len(runs) == amount(60, 200)
     assert_equal_to_reference(generated, method)
 
 

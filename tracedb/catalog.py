@@ -188,17 +188,12 @@ class Relation:
 
     @property
     def is_computed_on_ingest(self) -> bool:
-        """Whether its rows are computed and stored at ingest, those of each trace."""
-        return self._is_stored and "trace_id" in self.columns
+        """Whether its rows are computed and stored at ingest, those of each trace.
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether it has the same rows in every database, stored when one is created."""
-        return self._is_stored and "trace_id" not in self.columns
-
-    @property
-    def _is_stored(self) -> bool:
-        return self.kind == "TABLE" and bool(self.query)
+        A table with a query and without traces is filled when a database is created.
+        """
+        is_stored = self.kind == "TABLE" and bool(self.query)
+        return is_stored and "trace_id" in self.columns
 
 
 @cache

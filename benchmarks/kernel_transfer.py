@@ -77,20 +77,21 @@ CAMPAIGN = """\
 ## One campaign left out
 
 All rows that a harness measured on a GPU, as far as they are in the range of other
-harnesses on the same GPU, predicted by the shipped models of those. A trace is one more
-campaign. The own band comes from folds of one campaign. The band with the harness
-factor, which predictions for a trace without calibration use, is as wide as campaigns
-of the family and type require for kernels of the predicted time, excluding this
-campaign; campaigns of all other families have two votes together. It holds {held:.0f} %
-in the mean over these {count} campaigns. Of rows that are not in range, where the
-models' own error joins the factor, it holds {beyond:.0f} %.
+harnesses on the same GPU, predicted by the shipped models of those, if there are at
+least {least} such rows. A trace is one more campaign. The own band comes from folds of
+one campaign. The band with the harness factor, which predictions for a trace without
+calibration use, is as wide as campaigns of the family and type require for kernels of
+the predicted time, excluding this campaign; campaigns of all other families have two
+votes together. It holds {held:.0f} % in the mean over these {count} campaigns. Of rows
+that are not in range, where the models' own error joins the factor, it holds
+{beyond:.0f} %.
 """
 TIMES = """
 The same by predicted time: the campaigns with at least {rows} rows of it, the share of
 their rows within the band with the factor, and half its width as a log error, both in
 % and the mean over campaigns.
 """
-LEAST_TIMED = 10
+LEAST_TIMED, LEAST_INSIDE = 10, 25
 HARDWARE = """\
 ## One GPU left out
 
@@ -164,7 +165,7 @@ def campaigns(
         answers = [Answer(predictors[key].predict(group.rows), 0.0) for key in others]
         predicted = blended(answers)
         inside = predicted.away == 0
-        if inside.sum() < LEAST_ROWS:
+        if inside.sum() < LEAST_INSIDE:
             continue
         part = replace(group, rows=group.rows.take(inside))
         rest = [each for each in comparisons if not each.has(group.key)]
@@ -388,6 +389,7 @@ def main() -> None:
     head = [*kinds, "by the models of", "keys", "model", "own band holds"]
     beyond = 100 * np.mean([one.beyond for one in across if one.beyond is not None])
     told = {"held": 100 * np.mean(wide), "count": len(wide), "beyond": beyond}
+    told["least"] = LEAST_INSIDE
     parts = [about, CAMPAIGN.format(**told)]
     parts += table([*head, "with the factor"], campaign_rows(across), left=4)
     parts.append(TIMES.format(rows=LEAST_TIMED))

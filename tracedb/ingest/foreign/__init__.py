@@ -7,6 +7,7 @@ reads them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tracedb.ingest.foreign import (
@@ -59,9 +60,38 @@ class ForeignReader(Protocol):
         """
 
 
+class DividedReader(ForeignReader, Protocol):
+    """The interface of modules whose files may have several traces."""
+
+    def parts(self, path: Path) -> list[int]:
+        """The parts that are traces of their own, if there are several.
+
+        It never raises.
+        """
+
+    def read(self, path: Path, part: int | None = None) -> ForeignTrace:
+        """Read one part, or the whole file as one trace; see `ForeignReader`."""
+
+
+@dataclass(frozen=True)
+class _PartReader:
+    """A reader of one part of a file."""
+
+    whole: DividedReader
+    part: int
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """See `ForeignReader`."""
+        return self.whole.recognises(path, head)
+
+    def read(self, path: Path) -> ForeignTrace:
+        """See `ForeignReader`."""
+        return self.whole.read(path, self.part)
+
+
+_DIVIDED: tuple[DividedReader, ...] = (nsight, rocprof)
 _READERS: tuple[ForeignReader, ...] = (
-    nsight,
-    rocprof,
+    *_DIVIDED,
     operations,
     flight_recorder,
     nccl_inspector,
@@ -74,14 +104,16 @@ _READERS: tuple[ForeignReader, ...] = (
 def reader_of(path: Path, head: bytes, part: int | None = None) -> ForeignReader | None:
     """The reader that recognises a file or folder, if any; of a part, its own."""
     if part is not None:
-        is_rocprof = rocprof.recognises(path, head)
-        divided = rocprof.ProcessReader if is_rocprof else nsight.ProcessReader
-        return divided(part)
+        whole = _divided(path, head)
+        return whole and _PartReader(whole, part)
     return next((r for r in _READERS if r.recognises(path, head)), None)
 
 
 def parts_of(path: Path, head: bytes) -> list[int]:
     """The parts of a file that are traces of their own, if there are several."""
-    if rocprof.recognises(path, head):
-        return rocprof.parts(path)
-    return nsight.parts(path) if nsight.recognises(path, head) else []
+    divided = _divided(path, head)
+    return divided.parts(path) if divided else []
+
+
+def _divided(path: Path, head: bytes) -> DividedReader | None:
+    return next((r for r in _DIVIDED if r.recognises(path, head)), None)

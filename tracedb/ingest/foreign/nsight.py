@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracedb.errors import IngestError
@@ -34,7 +33,7 @@ from tracedb.ingest.foreign.nsight_processes import (
     processes,
 )
 from tracedb.ingest.foreign.nsight_processes import ids as _ids
-from tracedb.ingest.foreign.processes import OfProcess
+from tracedb.ingest.foreign.processes import OfProcess, numbers_of
 from tracedb.ingest.foreign.tables import opened, table_names
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from tracedb.ingest.foreign.processes import Process
     from tracedb.ingest.foreign.tables import Tables
 
-__all__ = ["ProcessReader", "parts", "read", "recognises"]
+__all__ = ["parts", "read", "recognises"]
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 # Tables with `start` that are not events, or are read in another way.
@@ -129,46 +128,22 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def parts(path: Path) -> list[int]:
-    """The processes that are traces of their own; none if there is one trace."""
-    try:
-        with opened(path) as tables:
-            numbers = [process.number for process in processes(tables)]
-    except (IngestError, OSError):
-        return []  # `read` says what is wrong
-    return numbers if len(numbers) > 1 else []
+    """See `DividedReader`: the numbers of processes."""
+    return numbers_of(path, processes)
 
 
-def read(path: Path) -> ForeignTrace:
-    """Read an export, with all processes in one trace; see `ForeignReader`."""
-    return _read(path, None)
-
-
-@dataclass(frozen=True)
-class ProcessReader:
-    """A reader of one process of a report."""
-
-    number: int
-
-    def recognises(self, path: Path, head: bytes) -> bool:
-        """See `ForeignReader`."""
-        return recognises(path, head)
-
-    def read(self, path: Path) -> ForeignTrace:
-        """See `ForeignReader`."""
-        return _read(path, self.number)
-
-
-def _read(path: Path, number: int | None) -> ForeignTrace:
+def read(path: Path, part: int | None = None) -> ForeignTrace:
+    """Read a process of an export, or all in one trace; see `DividedReader`."""
     issues: Counter[str] = Counter()
     with opened(path) as tables:
         _require(path, tables)
         header = _header(tables)
-        every = [] if number is None else processes(tables)
-        if number is not None:
-            header["process"] = number
-            info = distributed_info(tables, number, every)
+        every = [] if part is None else processes(tables)
+        if part is not None:
+            header["process"] = part
+            info = distributed_info(tables, part, every)
             header |= {} if info is None else {"distributedInfo": info}
-    return ForeignTrace(header, batched(_events(path, issues, number, every)), issues)
+    return ForeignTrace(header, batched(_events(path, issues, part, every)), issues)
 
 
 def _require(path: Path, tables: Tables) -> None:

@@ -5,16 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from tracedb.errors import IngestError
 from tracedb.ingest.foreign.event import integer
-from tracedb.ingest.foreign.tables import Within
+from tracedb.ingest.foreign.tables import Within, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from tracedb.ingest.foreign.event import Row
     from tracedb.ingest.foreign.tables import Tables
 
-__all__ = ["Ids", "OfProcess", "Process", "joined", "ordered", "simultaneous"]
+__all__ = [
+    "Ids",
+    "OfProcess",
+    "Process",
+    "joined",
+    "numbers_of",
+    "ordered",
+    "simultaneous",
+]
 
 
 class Ids(NamedTuple):
@@ -48,6 +58,18 @@ def joined(parts: list[Process]) -> Process:
         min(part.first_ns for part in parts),
         max(part.last_ns for part in parts),
     )
+
+
+def numbers_of(
+    path: Path, find: Callable[[Tables], list[Process]], *, views: bool = False
+) -> list[int]:
+    """The processes that are traces of their own; none if there is one trace."""
+    try:
+        with opened(path, views=views) as tables:
+            numbers = [process.number for process in find(tables)]
+    except (IngestError, OSError):
+        return []  # `read` says what is wrong
+    return numbers if len(numbers) > 1 else []
 
 
 class OfProcess:

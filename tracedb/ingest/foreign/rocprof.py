@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,6 +35,7 @@ from tracedb.ingest.foreign.processes import (
     OfProcess,
     Process,
     joined,
+    numbers_of,
     ordered,
     simultaneous,
 )
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["ProcessReader", "parts", "read", "recognises"]
+__all__ = ["parts", "read", "recognises"]
 
 _MARKER = "MARKER_"
 _MARK = "roctxMark"
@@ -75,47 +75,23 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def parts(path: Path) -> list[int]:
-    """The processes that are traces of their own; none if there is one trace."""
-    try:
-        with opened(path, views=True) as tables:
-            numbers = [process.number for process in _processes(tables)]
-    except (IngestError, OSError):
-        return []  # `read` says what is wrong
-    return numbers if len(numbers) > 1 else []
+    """See `DividedReader`: the numbers of processes."""
+    return numbers_of(path, _processes, views=True)
 
 
-def read(path: Path) -> ForeignTrace:
-    """Read a database, with all processes in one trace; see `ForeignReader`."""
-    return _read(path, None)
-
-
-@dataclass(frozen=True)
-class ProcessReader:
-    """A reader of one process of a database."""
-
-    number: int
-
-    def recognises(self, path: Path, head: bytes) -> bool:
-        """See `ForeignReader`."""
-        return recognises(path, head)
-
-    def read(self, path: Path) -> ForeignTrace:
-        """See `ForeignReader`."""
-        return _read(path, self.number)
-
-
-def _read(path: Path, number: int | None) -> ForeignTrace:
+def read(path: Path, part: int | None = None) -> ForeignTrace:
+    """Read a process of a database, or all in one trace; see `DividedReader`."""
     issues: Counter[str] = Counter()
     with opened(path, views=True) as tables:
         _require(path, tables)
         header = _header(tables)
         every = _processes(tables)
-        own = every[0].number if number is None and len(every) == 1 else number
+        own = every[0].number if part is None and len(every) == 1 else part
         if own is not None:
             header["process"] = own
             info = _distributed_info(tables, own, every)
             header |= {} if info is None else {"distributedInfo": info}
-    return ForeignTrace(header, batched(_events(path, issues, number, every)), issues)
+    return ForeignTrace(header, batched(_events(path, issues, part, every)), issues)
 
 
 def _processes(tables: Tables) -> list[Process]:

@@ -503,13 +503,12 @@ the edits do not touch become (`alone`), which no edit made beforehand can know,
 `the rest`. Then the largest differences, in ms, as predicted and as recorded after the
 change.
 """
-REST = """Three errors are of what no trace shows, as the answers say:
+REST = """No trace shows the following, as the answers say:
 
 - `transformer`: without dropout PyTorch's attention uses other kernels, which no edit
   describes.
 - `table`: as many lookups are added up in half as many rows, of which more stay in
-  caches. `_embedding_bag_dense_backward` alone takes 40 % less, and `fill_`, which
-  writes half as much, 59 %.
+  caches.
 - `workers`: a batch that is ready must still be taken from its process, in {taken},
   which is measured beforehand, without the training. And the workers have no cores of
   their own: they share them with all else on the machine, and caches with the training.

@@ -2,7 +2,7 @@
 -- count one direction. The last row is used for every GPU that no other row names.
 -- One row per device model.
 -- Key: hardware.
-CREATE VIEW prediction.datasheet (
+CREATE TABLE prediction.datasheet (
     -- Name of the model.
     hardware,
     -- A device's model is the row with the lowest ordinal whose pattern is in its name.

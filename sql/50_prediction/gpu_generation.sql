@@ -2,7 +2,7 @@
 -- within a vendor: the models of related GPUs predict a GPU that was not measured.
 -- One row per listed GPU model.
 -- Key: hardware.
-CREATE VIEW prediction.gpu_generation (
+CREATE TABLE prediction.gpu_generation (
     -- The vendor.
     vendor,
     -- The vendor's name for the generation.

@@ -3,7 +3,7 @@
 -- multiprocessors is the whole GPU.
 -- One row per GPU model and size of an instance.
 -- Key: instance.
-CREATE VIEW prediction.gpu_instance (
+CREATE TABLE prediction.gpu_instance (
     -- Name of the instance.
     instance,
     -- Name of the GPU that is divided.

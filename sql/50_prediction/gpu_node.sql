@@ -3,7 +3,7 @@
 -- connects them.
 -- One row per device model.
 -- Key: hardware.
-CREATE VIEW prediction.gpu_node (
+CREATE TABLE prediction.gpu_node (
     -- Name of the model, as in `prediction.hardware`.
     hardware,
     -- GPUs per node.

@@ -1,8 +1,10 @@
--- Peak rates of devices: those that tracedb knows (`prediction.listed_hardware`), and the
--- user's (`tracedb kernels hardware --add`), which come before all others and replace those
--- of the same name; their missing values are those of a GPU without matrix units: TF32 and
--- half as fp32, fp64 half as fast, cache three times as fast as the memory, PCIe 4.0, no
--- NVLink, and a network port of 100 Gb/s for four.
+-- Peak rates of devices, from their datasheets (`prediction.datasheet`), and the best
+-- measured rates; NVLink and PCIe count one direction. The last row is used for every GPU
+-- that no other row names: it is the V100's, because files that name no GPU are mostly from
+-- its time. Rows added by the user (`tracedb kernels hardware --add`) come before all
+-- others, and replace those of the same name; missing values are those of a GPU without
+-- matrix units: TF32 and half as fp32, fp64 half as fast, cache three times as fast as the
+-- memory, PCIe 4.0, no NVLink, and a network port of 100 Gb/s for four.
 -- One row per device model.
 -- Key: hardware.
 CREATE VIEW prediction.hardware (
@@ -69,8 +71,73 @@ CREATE VIEW prediction.hardware (
     -- [B/s] Best measured rate of additions in memory; NULL if not measured.
     reached_dram_bytes_per_second
 ) AS
-SELECT *
-FROM prediction.listed_hardware
+-- Pageable: 6.1 GB/s over the 0.79 of `kernel_efficiency`, median of Lin et al.'s V100 and
+-- A100 (8.1) and of five hosts of traces (4.4 to 9.1). Matrix share: AMD gives 708 of
+-- MI300X's 1307 TFLOP/s at most, 0.54; NVIDIA's GPUs reach 0.80 in long bf16 products (median
+-- of aiconfigurator's data); CDNA 4 is assumed to be as CDNA 3. Network: nine tenths of the
+-- ports. A step takes 5 us, as in NCCL's tuning of trees for short messages (`tuning.cc`,
+-- NET, LL).
+WITH
+listed AS (
+    SELECT
+        hardware,
+        ordinal,
+        name_pattern,
+        name_pattern = '' AS is_fallback,
+        CASE WHEN hardware = 'CPU' THEN 'cpu' ELSE 'gpu' END AS kind,
+        ordinal >= 98 AS is_generic,
+        CASE WHEN is_generic THEN 'generic' ELSE 'datasheet' END AS source,
+        made.vendor, made.generation,
+        fp64 * 1e12 AS fp64, fp64_matrix * 1e12 AS fp64_matrix,
+        fp32 * 1e12 AS fp32, tf32 * 1e12 AS tf32, half * 1e12 AS half,
+        CASE
+            WHEN made.generation IN ('CDNA 3', 'CDNA 4') THEN 0.68 ELSE 1
+        END::DOUBLE AS matrix_share,
+        dram * 1e9 AS dram,
+        (l2 * 1048576)::BIGINT AS l2,
+        l2_speed * 1e9 AS l2_speed,
+        sm_count,
+        clock * 1e9 AS clock,
+        pcie * 1e9 AS pcie,
+        7.7e9::DOUBLE AS pageable,
+        nvlink * 1e9 AS nvlink,
+        0.9 * network / 8 * 1e9 AS network,
+        5000::BIGINT AS latency_ns,
+        devices_per_node, linked_devices,
+        floor_ns
+    FROM prediction.datasheet
+    INNER JOIN prediction.gpu_node USING (hardware)
+    LEFT JOIN prediction.gpu_generation AS made USING (hardware)
+),
+
+-- Instances come before the GPUs that are divided, and have no links to others.
+divided AS (
+    SELECT
+        listed.* REPLACE (
+            instance AS hardware,
+            ordinal - 100 * slices AS ordinal,
+            concat(name_pattern, '.*MIG ', slices, 'g\b') AS name_pattern,
+            fp64 * compute_share AS fp64, fp64_matrix * compute_share AS fp64_matrix,
+            fp32 * compute_share AS fp32, tf32 * compute_share AS tf32,
+            half * compute_share AS half, dram * memory_share AS dram,
+            (l2 * memory_share)::BIGINT AS l2,
+            l2_speed * memory_share AS l2_speed,
+            (sm_count * compute_share)::BIGINT AS sm_count,
+            pcie AS nvlink
+        )
+    FROM listed
+    INNER JOIN prediction.gpu_instance USING (hardware)
+),
+
+model AS (
+    SELECT * FROM divided
+    UNION ALL
+    SELECT * FROM listed
+)
+
+SELECT model.*, reached.* EXCLUDE (hardware)
+FROM model
+LEFT JOIN prediction.reached_rate AS reached USING (hardware)
 WHERE hardware NOT IN (SELECT hardware FROM reference.hardware)
 UNION ALL
 SELECT

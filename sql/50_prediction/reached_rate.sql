@@ -2,7 +2,7 @@
 -- aiconfigurator's data, fp32 GEMMs and additions from NeuSight's.
 -- One row per device model that was measured.
 -- Key: hardware.
-CREATE VIEW prediction.reached_rate (
+CREATE TABLE prediction.reached_rate (
     -- Device model, as in `prediction.hardware`.
     hardware,
     -- [FLOP/s] fp32 GEMMs; NULL if not measured.

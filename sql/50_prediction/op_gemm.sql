@@ -2,7 +2,8 @@
 -- matrix, all rows of A are rows of one GEMM; otherwise each has its own. FLOPs are 2 m n k per
 -- GEMM, four times as many for complex numbers, twice as many for pairs (`float4`). A, B and an
 -- added matrix are read, the result is written; an added vector is ignored, like everything no
--- larger than one side. The type is A's, whatever scales and added vectors have. The result has
+-- larger than one side. In an estimate, which knows memory, a product with itself reads it
+-- once. The type is A's, whatever scales and added vectors have. The result has
 -- it, too, except that for float8 and float4 it is bfloat16 and for int8 int32 (for `linear`,
 -- FBGEMM makes int8 again). `_grouped_mm` multiplies each group of A's rows by a matrix of B (or
 -- A's matrices by columns of B; or pieces along k), divided equally, since it is not recorded how.
@@ -74,6 +75,7 @@ sized AS (
         *,
         is_grouped AND (len(a.dims) = 2 OR len(b.dims) = 2) AS is_divided,
         a.dims[-1] AS depth,
+        concrete_inputs ->> b.argument = 'same memory as an earlier argument' AS is_square,
         CASE
             WHEN is_linear THEN b.dims[1]
             WHEN is_grouped AND b.dims[-2] <> depth THEN b.dims[-2]
@@ -136,6 +138,7 @@ problem AS (
                 + b.size * (CASE WHEN len(b.dims) = 3 THEN batch / b.dims[1] ELSE 1 END)
             WHEN TRY((added.elements >= batch * m * n) <> (op = 'baddbmm'))
                 THEN a.size + b.size + CASE op WHEN 'baddbmm' THEN 0 ELSE added.size END
+            WHEN added IS NULL AND is_square THEN a.size
         END::BIGINT AS input_bytes,
         try_cast(CASE
             WHEN is_divided
@@ -151,12 +154,7 @@ problem AS (
 SELECT
     op_id, run_id, trace_id, 'gemm' AS family, op, dtype,
     coalesce(batch, 1) AS batch,
-    m,
-    n,
-    k,
-    input_bytes,
-    output_bytes,
-    unit,
+    m, n, k, input_bytes, output_bytes, unit,
     coalesce(
         flops,
         CASE WHEN dtype LIKE 'complex%' THEN 8 WHEN dtype = 'float4' THEN 4 ELSE 2 END

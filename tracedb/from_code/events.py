@@ -26,6 +26,8 @@ PROCESS = 1
 MAIN, AUTOGRAD = 1, 2
 STREAM, COLLECTIVES, SIDE = 7, 20, 100
 """Streams: the default one, the first of those that communicate, and of others."""
+AGAIN = "same memory as an earlier argument"
+"""The value of such a tensor, which has none otherwise."""
 
 
 def stream_number(stream: int) -> int:
@@ -114,6 +116,8 @@ def _type(argument: Argument) -> str:
 
 
 def _value(argument: Argument) -> str:
+    if isinstance(argument, Shape) and argument.is_again:
+        return AGAIN
     return argument if isinstance(argument, str) else ""
 
 

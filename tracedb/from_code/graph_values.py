@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracedb.from_code.attention_way import Operand
@@ -70,7 +71,15 @@ def shapes(values: Iterable[Values]) -> Iterator[Shape]:
 
 def arguments(values: Iterable[Values]) -> Iterator[Argument]:
     """Arguments as the profiler lists them."""
-    return map(_argument_of, values)
+    known: set[tuple[Any, ...]] = set()
+    for value in values:
+        found = _argument_of(value)
+        if isinstance(found, Shape):
+            # Its storage, where it begins in it, and its elements.
+            memory = tuple(value.value[1:4])
+            found = replace(found, is_again=memory in known)
+            known.add(memory)
+        yield found
 
 
 def operand(value: Values) -> Operand | None:

@@ -69,6 +69,8 @@ _SIZED_BY_VALUES = frozenset(
     )
 )
 """Ops whose values say how large their results are."""
+_INDEXING = frozenset(("index", "_unsafe_index"))
+"""Ops whose indices may be along any of the dimensions."""
 _LOOKED_UP = "indexSelectLargeIndex"
 _NUMBER = re.compile(r"-?\d+")
 _COPIED = re.compile(r"_to_copy|clone|contiguous|copy")
@@ -189,7 +191,9 @@ class LaunchTable:
         for pattern, name in ((_FILLED, "fill_"), (_DRAWN, "normal_")):
             if pattern.fullmatch(bare):
                 return Launching(_named((name,)), f"aten::{name}", (op.results[0],))
-        return Launching(_named(shown or self._ruled(bare, op)))
+        named = _named(shown or self._ruled(bare, op))
+        selected = _selected(op) if bare in _INDEXING else ()
+        return Launching(named, op.name if selected else "", selected)
 
     def _ruled(self, bare: str, op: Dispatched) -> tuple[str, ...]:
         name = bare if op.name.startswith("aten::") else op.name
@@ -215,6 +219,17 @@ class LaunchTable:
                 f"tf32_{name}" if name.startswith("conv") else name for name in kernels
             )
         return kernels
+
+
+def _selected(op: Dispatched) -> tuple[Argument, ...]:
+    """A table and indices that select as much: rows as wide as the result's."""
+    # What are given are the places along some of the dimensions.
+    rows = max((one.elements for one in op.tensors[1:]), default=0)
+    found = op.results[0].elements if op.results else 0
+    if not rows or found % rows:
+        return ()
+    table = replace(op.results[0], dims=(rows, found // rows))
+    return table, [Shape((rows,), "long int", _COUNT_BYTES)]
 
 
 def _coalesced(names: tuple[str, ...], rows: int) -> tuple[Work, ...]:

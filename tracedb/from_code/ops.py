@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class Shape:
     dims: tuple[int, ...]
     dtype: str
     element_bytes: int
+    is_again: bool = field(default=False, compare=False, repr=False)
+    """Whether it is the same memory as an earlier argument of its op."""
 
     @property
     def elements(self) -> int:

@@ -31,7 +31,13 @@ if TYPE_CHECKING:
     from tracedb.from_code.program import Node
 
 _FLOORS = 1.5
-"""Time of a kernel that no family models, in floors: `kernel_efficiency`."""
+"""What a kernel that no family models takes in any case, in floors."""
+_MOVED_SHARE = 0.79
+"""Of the memory's bandwidth, what it reaches: `other` in `kernel_efficiency`."""
+_DOUBT = 3
+"""How many times as long as its bytes it may take: it may compute, or read twice."""
+_INDICES = frozenset(("long int", "int", "long"))
+"""Types that places in other tensors have."""
 _EVENT_NS = 10
 """[ns] Duration of events in a trace that only lists the work."""
 
@@ -46,6 +52,8 @@ class Device:
     capacity_bytes: int | None
     per_node: int = 8
     """GPUs per node."""
+    bytes_per_ns: float = 1_000.0
+    """[B/ns] The bandwidth of its memory."""
 
     @classmethod
     def of(cls, connection: duckdb.DuckDBPyConnection, gpu: str) -> Device:
@@ -81,7 +89,7 @@ class KernelTime:
 
 
 _DEVICE = """
-SELECT hardware, floor_ns, memory_bytes, devices_per_node
+SELECT hardware, floor_ns, memory_bytes, devices_per_node, dram_bytes_per_second / 1e9
 FROM prediction.hardware
 LEFT JOIN prediction.memory_capacity USING (hardware)
 WHERE kind = 'gpu' AND NOT is_generic AND regexp_matches($gpu, name_pattern, 'i')
@@ -224,15 +232,41 @@ def one_of_each(
     return trace_text(events, device, machine)
 
 
+def _guess(node: Node, count: int, device: Device) -> KernelTime:
+    """The time of each of so many kernels that no family models: that of its bytes."""
+    least = int(_FLOORS * device.floor_ns)
+    rate = _MOVED_SHARE * device.bytes_per_ns
+    moved_ns = int(_moved_bytes(node) / max(count, 1) / rate)
+    return KernelTime(
+        least + moved_ns, least, least + _DOUBT * moved_ns, is_modelled=False
+    )
+
+
+def _moved_bytes(node: Node) -> int:
+    """[B] What an op reads and writes if it uses each of its tensors once.
+
+    With indices, it reads of each tensor as much as it writes. If it only changes its
+    arguments, it writes as much as the first of them has.
+    """
+    op = node.dispatched
+    if op is None:
+        return 0
+    read = [one.elements * one.element_bytes for one in op.tensors]
+    written = sum(one.elements * one.element_bytes for one in op.results)
+    written = written or (read[0] if read else 0)
+    if any(one.dtype in _INDICES and one.dims for one in op.tensors):
+        read = [min(size, written) for size in read]
+    return sum(read) + written
+
+
 def _by_key(
     nodes: dict[Key, Node], modelled: dict[int, KernelTime], device: Device
 ) -> dict[Key, list[KernelTime]]:
-    guess = int(_FLOORS * device.floor_ns)
-    unknown = KernelTime(guess, guess, guess, is_modelled=False)
     found: dict[Key, list[KernelTime]] = {}
     number = 0
     for key, node in nodes.items():
         count = len(launched(node)[2])
+        unknown = _guess(node, count, device)
         found[key] = [
             modelled.get(place, unknown)
             for place in range(number + 1, number + count + 1)

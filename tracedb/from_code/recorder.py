@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -646,7 +646,27 @@ def _in_order(
     """All arguments of the schema, in its order, but for what is only written to."""
     others = [one for one in schema.arguments[len(args) :] if not one.is_out]
     named = [kwargs.get(other.name, other.default_value) for other in others]
-    return [_argument(value) for value in (*args, *named)]
+    given = (*args, *named)
+    again = set(_again(given))
+    return [
+        replace(shape_of(value), is_again=True)
+        if isinstance(value, torch.Tensor) and ordinal in again
+        else _argument(value)
+        for ordinal, value in enumerate(given)
+    ]
+
+
+def _again(given: tuple[object, ...]) -> Iterator[int]:
+    """Where a tensor is the same memory as an earlier one."""
+    known: set[tuple[int, int, int]] = set()
+    for ordinal, one in enumerate(given):
+        if not isinstance(one, torch.Tensor) or _is_wrapper(type(one)):
+            continue
+        storage = one.untyped_storage()._cdata  # noqa: SLF001 (it has no public name)
+        memory = (storage, int(one.storage_offset()), one.numel())
+        if memory in known:
+            yield ordinal
+        known.add(memory)
 
 
 @contextmanager

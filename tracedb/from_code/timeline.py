@@ -215,7 +215,7 @@ class Timeline:
         while launched and isinstance(launched[0], Join):
             yield launched.pop(0)
         around = None
-        if launching.name and launching.work:
+        if launching.name not in {"", node.name} and launching.work:
             given = {"Concrete Inputs": list(launching.arguments)}
             around = Op(launching.name, "op", given)
             yield Begin(around)

@@ -107,6 +107,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
         _tell_pairing(db.relation("staging.trace"), set(new["trace_id"]))
         tell_missing_steps(db, set(new["trace_id"]))
         tell_issues(db.issues(), set(new["trace_id"]))
+        tell_apart(db, new)
         _tell_summary(db, set(new["run_id"]))
 
 
@@ -191,6 +192,43 @@ def _tell_summary(db: tracedb.Database, runs: set[int]) -> None:
     for line in brief(db, runs):
         tell(line)
     tell(f"`tracedb summary {quote(db.path)}` shows where the time goes")
+
+
+_OVERLAPPING = """
+WITH span AS (
+    SELECT
+        run_id,
+        min(ts_ns) + any_value(base_ns) AS start_ns,
+        max(ts_ns + coalesce(dur_ns, 0)) + any_value(base_ns) AS end_ns
+    FROM raw.event
+    INNER JOIN staging.trace USING (trace_id)
+    WHERE ph IN ('X', 'B', 'E') AND rank IS NULL AND run_id IN ({runs})
+    GROUP BY run_id, trace_id
+)
+
+SELECT count(DISTINCT one.run_id) AS run_count
+FROM span AS one
+INNER JOIN span AS other
+    ON
+        one.run_id <> other.run_id
+        AND one.start_ns < other.end_ns
+        AND other.start_ns < one.end_ns
+"""
+
+
+def tell_apart(db: tracedb.Database, new: pl.DataFrame) -> None:
+    """Say which new files may be ranks of one job, if they do not say so themselves."""
+    runs = set(new.filter(new["rank"].is_null())["run_id"])
+    if len(runs) < 2:  # noqa: PLR2004 (one run is no question)
+        return
+    query = _OVERLAPPING.format(runs=", ".join(map(str, sorted(runs))))
+    count = db.sql(query)["run_count"].item()
+    if count:
+        tell(
+            f"{count} runs were recorded at the same time, and their files have no "
+            "ranks; if they are one job, ingest them into a new database with --run "
+            "NAME"
+        )
 
 
 def _tell_pairing(traces: pl.DataFrame, new: set[int]) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import shutil
 import sys
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import click
@@ -16,10 +18,10 @@ import click
 from tracedb.words import wrapped
 
 from .errors import Failure
-from .terminal import printable, tell, write_text
+from .terminal import IN_A_PIPE, printable, tell, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import polars as pl
 
@@ -51,13 +53,16 @@ class Output:
             _write(encode(frame, self.format))
 
     def questions(self, known: pl.DataFrame) -> None:
-        """List the questions, a line each; other formats have the full text."""
-        if self.format == "table":
+        """List the questions, by subject if they have one; only tables shorten them."""
+        if self.format != "table":
+            self.rows(known)
+        elif "subject" in known.columns:
+            write_text("\n".join(_by_subject(known.rows())))
+        else:
             import polars as pl
 
             asked = pl.col("meaning").str.extract(r"^([^?]*\?)")
-            known = known.with_columns(asked)
-        self.rows(known, most=None)
+            self.rows(known.with_columns(asked), most=None)
 
     def text(self, text: str) -> None:
         """Write text that goes with a table; other formats leave it out.
@@ -67,6 +72,18 @@ class Output:
         if self.format == "table":
             lines = map(printable, text.split("\n"))
             write_text("\n".join(part for line in lines for part in _broken(line)))
+
+
+def _by_subject(questions: list[tuple[str, str, str]]) -> Iterator[str]:
+    """Yield the lines of a list of questions, with a heading for each subject."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else IN_A_PIPE
+    first = max(len(question) for _, question, _ in questions) + 4
+    for subject, group in groupby(questions, key=itemgetter(0)):
+        yield f"{subject}:"
+        for _, question, meaning in group:
+            asked = meaning.partition("?")[0] + "?"
+            yield from wrapped(asked, width, f"  {question:<{first - 2}}", " " * first)
+        yield ""
 
 
 def _broken(line: str) -> list[str]:

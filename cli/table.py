@@ -16,7 +16,7 @@ from rich.text import Text
 
 from tracedb.words import cut_distinct, path_end, shortened
 
-from .terminal import printable, write_text
+from .terminal import IN_A_PIPE, printable, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -63,7 +63,6 @@ _NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
 _PROSE = ("meaning", "pairing")
 _NARROWEST_TEXT = 12
 _NARROWEST_PROSE = 24
-_IN_A_PIPE = 100
 _GAP = 2
 
 
@@ -114,7 +113,7 @@ def write(frame: pl.DataFrame) -> list[str]:
     columns = list(_columns(frame))
     full_width = _together(column.width for column in columns)
     if not console.is_terminal:
-        console.width = _IN_A_PIPE
+        console.width = IN_A_PIPE
     if full_width > console.width:
         columns = _lift_constants(columns, console.width)
     shown = _cut(_fitting(columns, console.width), console.width)

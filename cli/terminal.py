@@ -7,6 +7,9 @@ import sys
 
 import click
 
+IN_A_PIPE = 100
+"""The columns of a list or table that is not written to a terminal."""
+
 
 def printable(text: str) -> str:
     r"""Write control characters as escapes: a name in a trace may hold anything.

@@ -51,12 +51,34 @@ class Recorded:
         return found
 
     def spans(self) -> Iterator[Row]:
-        """Host time of steps, or of all threads in traces without steps."""
+        """Host time of steps, or of all threads in traces without steps.
+
+        There, gaps are idle before the first op, launch, wait or Python function of the
+        thread, and after its last.
+        """
         yield from self.rows("overhead.interval")
         stepped = {step["trace_id"] for step in self.steps().values()}
-        for row in self.rows("overhead.timeline"):
-            if row["trace_id"] not in stepped:
+        whole = [
+            row
+            for row in self.rows("overhead.timeline")
+            if row["trace_id"] not in stepped
+        ]
+        active: dict[int, list[int]] = defaultdict(list)
+        for row in [*whole, *self.rows("staging.python_frame")]:
+            if "type" not in row or {row["op_id"], row["call_id"]} != {None}:
+                active[row["thread_id"]] += row["start_ns"], row["end_ns"]
+        for row in whole:
+            if row["type"] != "T1":
                 yield row
+                continue
+            times = active[row["thread_id"]] or [row["end_ns"]]
+            inner = [min(times), max(times)]
+            cuts = sorted({row["start_ns"], row["end_ns"], *inner})
+            for start, end in pairwise(cuts):
+                if row["start_ns"] <= start and end <= row["end_ns"]:
+                    is_idle = start < inner[0] or start >= inner[1]
+                    type_ = "idle" if is_idle else "T1"
+                    yield row | {"type": type_, "start_ns": start, "end_ns": end}
 
 
 def merged(intervals: Intervals) -> Intervals:

@@ -609,12 +609,15 @@ def test_ask_lists_the_questions(tiny: Path) -> None:
 
 
 def test_the_list_of_questions_fits(tiny: Path) -> None:
-    """Names are complete, with their parameters; in a pipe at most 100 columns."""
+    """By subject, with complete names and parameters; in a pipe at most 100 columns."""
     done = run("ask", tiny)
     known = [r for r in catalog.relations() if r.layer == "question"]
     names = {r.signature.removeprefix("question.") for r in known}
-    heads = {line[: max(map(len, names))].strip() for line in done.stdout.splitlines()}
-    assert names <= heads
+    lines = done.stdout.splitlines()
+    width = 2 + max(map(len, names))
+    assert names <= {line[:width].strip() for line in lines}
+    subjects = [line.removesuffix(":") for line in lines if line[:1].strip()]
+    assert subjects == [name for name in catalog.public() if name in subjects]
     assert done.stdout.count("?") == len(known)
     assert "One row per" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100

@@ -20,7 +20,7 @@ from support import SAMPLES, DatabaseOf, Ingested, rows
 
 import tracedb
 from tracedb.cli.main import tracedb as command
-from tracedb.report import MOST_BYTES
+from tracedb.report import MOST_BYTES, places
 from tracedb.report.sections import SECTIONS, with_rows
 from tracedb.report.timeline import timeline
 from tracedb.synthetic import Delays, execute, random_program
@@ -262,6 +262,7 @@ def test_every_slice_is_drawn_or_counted(database_of: DatabaseOf) -> None:
         "FROM question.timeline",
     )[0]
     run = rows(database, "SELECT run_id FROM graph.run_time")[0][0]
+    places.put(database.connection)
     for most in (60_000, 900, 0):
         drawn = timeline(database.connection, run, most)
         counted, lasts, begins, ends = 0, 0, [], []
@@ -292,6 +293,7 @@ def test_the_first_of_equally_long_slices_names_them(tmp_path: Path) -> None:
     (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": ops}))
     with tracedb.open() as database:
         database.ingest([tmp_path / "trace.json"])
+        places.put(database.connection)
         drawn = timeline(database.connection, 1, 60)
     (row,) = drawn["rows"]
     numbers = [int(drawn["names"][name].removeprefix("op ")) for name in row["n"]]

@@ -10,6 +10,8 @@ import pytest
 from support import rows
 from test_foreign import PID, rocpd, write_sqlite
 
+from tracedb.cli.ingest import tell_apart
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -82,12 +84,22 @@ def test_files_of_a_folder_are_ranks_by_their_environment(
 
 
 def test_odd_environments_name_no_rank(
-    database: tracedb.Database, tmp_path: Path
+    database: tracedb.Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A rank beyond the number of ranks, or a text, is not taken."""
+    """A rank beyond the number of ranks, or a text, is not taken.
+
+    So each is a run of its own, and ingest says that they may be one job.
+    """
+    paths = []
     for number, variables in enumerate(
         ({"RANK": "8", "WORLD_SIZE": "8"}, {"RANK": "x", "WORLD_SIZE": "2"}, {}), 900
     ):
         path = tmp_path / f"{number}_results.db"
-        database.ingest([write_sqlite(path, of_process(number, 0, **variables))])
+        paths.append(write_sqlite(path, of_process(number, 0, **variables)))
+    new = database.ingest(paths)
     assert {row[1:3] for row in rows(database, RANKS)} == {(None, None)}
+    assert new["run_id"].n_unique() == len(paths)
+    tell_apart(database, new)
+    assert capsys.readouterr().err.startswith("3 runs were recorded at the same time")
+    tell_apart(database, new.head(1))
+    assert capsys.readouterr().err == ""

@@ -658,12 +658,18 @@ class Database:
         return self._rows(rows_query(number, direction, waits=waits))
 
     def questions(self) -> pl.DataFrame:
-        """The questions that `ask` answers, with their meaning."""
+        """The questions that `ask` answers, by subject, with their meaning."""
         import polars as pl
 
-        asked = [r for r in catalog.relations() if r.layer == "question"]
-        rows = sorted((r.signature.removeprefix("question."), r.meaning) for r in asked)
-        return pl.DataFrame(rows, schema=["question", "meaning"], orient="row")
+        rows = [
+            (subject, relation.signature.removeprefix("question."), relation.meaning)
+            for subject, relations in catalog.by_subject().items()
+            for relation in relations
+            if relation.layer == "question" and not relation.is_function
+        ]
+        return pl.DataFrame(
+            rows, schema=["subject", "question", "meaning"], orient="row"
+        )
 
     @own_errors()
     def ask(self, question: str, *values: int, **part: Unpack[Part]) -> pl.DataFrame:

@@ -15,18 +15,18 @@ CREATE VIEW question.efficiency_by_op (
     gpu_op_count,
     -- [ns] Their time.
     time_ns,
-    -- [1] Share of this time in GPU ops whose FLOPs and bytes are unknown; everything that
-    -- follows excludes them, except `assumed_share`.
-    unknown_share,
-    -- [1] Share of this time in GPU ops whose FLOPs and bytes rest on sizes or types that
-    -- were not recorded and are assumed.
-    assumed_share,
     -- [1] Share of the arithmetic peak; NULL if `prediction.hardware` does not list it.
     compute_share,
     -- [1] Share of the peak memory bandwidth; above 1 if the cache serves it.
     memory_share,
     -- `compute` or `memory`, whichever takes longer at its peak.
     bound,
+    -- [1] Share of the time in GPU ops whose FLOPs and bytes are unknown; the other rates,
+    -- shares, FLOPs and bytes exclude them.
+    unknown_share,
+    -- [1] Share of the time in GPU ops whose FLOPs and bytes rest on sizes or types that
+    -- were not recorded and are assumed.
+    assumed_share,
     -- [FLOP/s] FLOPs divided by time.
     flops_per_second,
     -- [B/s] Bytes divided by time.
@@ -47,11 +47,11 @@ SELECT
     unit,
     count(*),
     sum(time_ns)::BIGINT AS time_ns,
-    1 - coalesce(sum(known_ns), 0) / nullif(sum(time_ns), 0),
-    coalesce(sum(assumed_ns), 0) / nullif(sum(time_ns), 0),
     prediction.peak_share(flops, peak_flops_per_second, known_ns) AS compute_share,
     prediction.peak_share(traffic_bytes, peak_bytes_per_second, known_ns) AS memory_share,
     prediction.roofline_bound(compute_share, memory_share),
+    1 - coalesce(sum(known_ns), 0) / nullif(sum(time_ns), 0),
+    coalesce(sum(assumed_ns), 0) / nullif(sum(time_ns), 0),
     1e9 * sum(flops) / nullif(sum(known_ns), 0),
     1e9 * sum(traffic_bytes) / nullif(sum(known_ns), 0),
     sum(flops) / nullif(sum(traffic_bytes), 0),

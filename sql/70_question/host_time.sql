@@ -29,12 +29,10 @@ span AS (
     ANTI JOIN overhead.interval AS interval
         ON step.step_id = interval.step_id AND step.thread_id = interval.thread_id
     UNION ALL
-    SELECT timeline.trace_id, type, end_ns - start_ns
-    FROM overhead.timeline AS timeline
+    SELECT span.trace_id, type, end_ns - start_ns
+    FROM overhead.counted_span AS span
     INNER JOIN staging.thread AS thread USING (thread_id)
-    WHERE
-        role = 'main'
-        AND timeline.trace_id NOT IN (SELECT trace_id FROM staging.step)
+    WHERE role = 'main' AND step_id IS NULL
 )
 
 SELECT

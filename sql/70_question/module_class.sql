@@ -22,6 +22,8 @@ CREATE VIEW question.module_class (
     path_share,
     -- [ns] The part of this time outside submodules.
     own_path_ns,
+    -- [1] The share of all GPU work of the trace, forward and backward.
+    gpu_share,
     -- [ns] GPU work launched by forward ops, including submodules.
     gpu_forward_ns,
     -- [ns] The part of this time for their own ops.
@@ -30,8 +32,6 @@ CREATE VIEW question.module_class (
     gpu_backward_ns,
     -- [ns] The part of this time for their own forward ops.
     own_gpu_backward_ns,
-    -- [1] The share of all GPU work of the trace, forward and backward.
-    gpu_share,
     -- [ns] Host time of their calls: forward, including submodules.
     forward_ns,
     -- [ns] The part of this time outside submodules.
@@ -73,12 +73,12 @@ SELECT
     path_ns::BIGINT,
     path_ns / nullif(sum(own_path_ns) OVER of_trace, 0),
     own_path_ns::BIGINT,
+    (gpu_forward_ns + gpu_backward_ns)
+    / nullif(sum(own_gpu_forward_ns + own_gpu_backward_ns) OVER of_trace, 0),
     gpu_forward_ns::BIGINT,
     own_gpu_forward_ns::BIGINT,
     gpu_backward_ns::BIGINT,
     own_gpu_backward_ns::BIGINT,
-    (gpu_forward_ns + gpu_backward_ns)
-    / nullif(sum(own_gpu_forward_ns + own_gpu_backward_ns) OVER of_trace, 0),
     forward_ns::BIGINT,
     own_forward_ns::BIGINT,
     backward_ns::BIGINT,

@@ -11,13 +11,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tracedb.duck import frame
 from tracedb.errors import QueryError, ReportError
 from tracedb.outputs import check_place, written
 from tracedb.part import no_such_number
-from tracedb.report import job
+from tracedb.report import job, places
 from tracedb.report.page import page
 from tracedb.report.sections import sections, shown_in_order
 from tracedb.report.timeline import timeline
+from tracedb.summary import summary
 from tracedb.summary.statements import statements
 from tracedb.summary.words import WAITS, WORDS
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     import duckdb
+    import polars as pl
 
     from tracedb.database import Database
     from tracedb.report.sections import Shown
@@ -99,8 +102,10 @@ def made(
     connection = database.connection
     chosen, name, others, is_job = find_run(connection, run, jobs=True)
     facts: dict[str, Any] = {"run": name, "run_id": chosen, "other_runs": others}
-    answers = database.summary(chosen)
-    ((*summary,),) = statements(answers, database.path)
+    if not is_job:
+        places.put(connection)
+    answers = _summary(database, chosen, is_job=is_job)
+    ((*about,),) = statements(answers, database.path)
     if is_job:
         parts = [*beside, *shown_in_order(connection, job.SECTIONS, chosen)]
     else:
@@ -111,7 +116,7 @@ def made(
         content = {
             **facts,
             "is_job": is_job,
-            "summary": [piece._asdict() for piece in summary],
+            "summary": [piece._asdict() for piece in about],
             "words": WORDS,
             "waits": WAITS,
             "sections": parts,
@@ -121,6 +126,14 @@ def made(
         if len(text) <= MOST_BYTES:
             break
     return text, {**facts, "bytes": len(text), "notes": drawn["notes"]}
+
+
+def _summary(database: Database, run: int, *, is_job: bool) -> dict[str, pl.DataFrame]:
+    """The answers of the summary; what takes the time is read from stored places."""
+    if is_job:
+        return summary(database, run)
+    query = places.over("FROM question.lever")
+    return summary(database, run, {"lever": frame(database.connection.sql(query))})
 
 
 def find_run(

@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from tracedb import catalog
 from tracedb.duck import frame, registered
+from tracedb.report import places
 from tracedb.report.timeline import NAME_LENGTH
 from tracedb.words import cut_distinct, path_end, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import polars as pl
 
@@ -34,6 +36,7 @@ _DRAWN_WHOLE = frozenset({"bars", "heat", "icicle", "memory", "periods", "stack"
 _LONG_NAME = NAME_LENGTH * 2
 _KNOWN = "known_answer_"
 """Prefix of the names of known answers."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _TIMES, _BANDS = "critical_path.step_time", "question.prediction_band"
 _IN_A_TABLE = 48
 """Longest name in a table, in characters."""
@@ -468,30 +471,28 @@ def sections(
 ) -> list[Shown]:
     """The sections of a run with their rows, as data for the page.
 
-    Questions whose answers are `known` are not computed again.
+    Questions whose answers are `known` are not computed again, nor the places of the
+    critical paths, which must be stored (`places.put`).
     """
     rows_of = {f"question.{name}": rows for name, rows in known.items()}
     rows_of |= _predicted(connection)
+    known_as = {name: places.stored(name) for name in places.READERS}
     with ExitStack() as stack:
         for name, rows in rows_of.items():
-            stack.enter_context(registered(connection, _known_as(name), rows))
-        return shown_in_order(connection, SECTIONS, run, rows_of)
+            known_as[name] = _KNOWN + name.replace(".", "_")
+            stack.enter_context(registered(connection, known_as[name], rows))
+        return shown_in_order(connection, SECTIONS, run, known_as)
 
 
 def shown_in_order(
     connection: duckdb.DuckDBPyConnection,
     chosen: Iterable[Section],
     run: int,
-    known: Iterable[str] = (),
+    known_as: Mapping[str, str] = _NOTHING,
 ) -> list[Shown]:
     """Sections of a run; those that follow are left out without rows."""
-    made = [(section, shown(connection, section, run, known)) for section in chosen]
+    made = [(section, shown(connection, section, run, known_as)) for section in chosen]
     return [part for section, part in made if part["rows"] or not section.follows]
-
-
-def _known_as(name: str) -> str:
-    """The name of a known answer."""
-    return _KNOWN + name.replace(".", "_")
 
 
 def _predicted(connection: duckdb.DuckDBPyConnection) -> dict[str, pl.DataFrame]:
@@ -513,13 +514,16 @@ def shown(
     connection: duckdb.DuckDBPyConnection,
     section: Section,
     run: int,
-    known: Iterable[str] = (),
+    known_as: Mapping[str, str] = _NOTHING,
 ) -> Shown:
-    """A section of a run with its rows, as data for the page."""
+    """A section of a run with its rows, as data for the page.
+
+    It reads relations that are known by the names in `known_as`.
+    """
     query = section.query.strip().replace("$run", str(run))
     source = query
-    for name in known:
-        source = re.sub(rf"\b{re.escape(name)}\b", _known_as(name), source)
+    for name, other in known_as.items():
+        source = re.sub(rf"\b{re.escape(name)}\b", other, source)
     cursor = connection.execute(f"FROM ({source})")
     columns = [column[0] for column in cursor.description or ()]
     return with_rows(section, query, columns, cursor.fetchmany(_most(section) + 1))

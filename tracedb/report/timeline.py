@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from tracedb.report import places
 from tracedb.words import duration, shortened
 
 if TYPE_CHECKING:
@@ -202,7 +203,10 @@ class _Names:
 def timeline(
     connection: duckdb.DuckDBPyConnection, run: int, most: int
 ) -> dict[str, Any]:
-    """Lanes, slices, critical paths and steps of a run, as data for the page."""
+    """Lanes, slices, critical paths and steps of a run, as data for the page.
+
+    The places of the paths must be stored (`places.put`).
+    """
     steps = [Step(*row) for row in _rows(connection, _STEPS, run)]
     lanes, hidden = _lanes(connection, run)
     close = close_steps(steps)
@@ -297,7 +301,7 @@ def _put(
     connection.executemany("INSERT INTO report_lane VALUES (?, ?, ?, ?, ?)", rows)
     put_close(connection, close)
     for query in (_SLICES, _INTERVALS):
-        connection.execute(query, {"run": run})
+        connection.execute(places.over(query), {"run": run})
 
 
 def put_close(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from tracedb.part import no_such_number
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import polars as pl
 
     from tracedb.database import Database
@@ -18,12 +20,19 @@ PARTS = (
 """The questions (`question.<name>`) of a summary."""
 
 
-def summary(database: Database, run: int | None = None) -> dict[str, pl.DataFrame]:
-    """The answers by question, for all runs or one.
+def summary(
+    database: Database,
+    run: int | None = None,
+    known: Mapping[str, pl.DataFrame] | None = None,
+) -> dict[str, pl.DataFrame]:
+    """The answers by question, for all runs or one; those that are `known` are taken.
 
     Raises `QueryError` for an unknown run.
     """
-    answers = {name: database.ask(name) for name in PARTS}
+    known = known or {}
+    answers = {
+        name: known[name] if name in known else database.ask(name) for name in PARTS
+    }
     if run is None:
         return answers
     runs = sorted(set(answers["recording"]["run_id"]))

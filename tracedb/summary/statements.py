@@ -469,6 +469,7 @@ def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
     each = "per step" if rows["period"] else "in total"
     on_gpu, has_ops = _is_on_gpu(rows), _has_ops(rows)
     large = [row for row in rows["lever"] if row["time_share"] >= _SMALLEST_LEVER]
+    are_modules_named = False
     for number, row in enumerate(large[:_LEVERS], 1):
         head = f"{share(row['time_share'])} ({duration(row['mean_ns'])} {each})"
         words = lever_words(row, on_gpu=on_gpu, has_ops=has_ops)
@@ -478,6 +479,9 @@ def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
         has_gaps = not _is_idle(rows["host_time"])
         command = lever_command(row, has_gaps=has_gaps, has_ops=has_ops)
         yield Statement("command", command.format(db=database))
+        if row["module"] and not are_modules_named:
+            yield Statement("command", f"tracedb ask {database} module_class")
+            are_modules_named = True
 
 
 def _latest(stragglers: list[Row]) -> str:

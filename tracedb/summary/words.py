@@ -141,7 +141,7 @@ KINDS = {
     "stream_wait": "waiting for another stream",
     "occupancy": "GPU fully occupied",
     "unexplained": "no cause found",
-    "before_trace": "launched before the trace",
+    "before_trace": "cause before the trace",
     "return": "returning from a wait",
     "rank_wait": "waiting for late ranks",
     "absent_rank_wait": "waiting for ranks not in the run",
@@ -329,7 +329,7 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "assumed_gpu": _assumed_gpu,
 }
 _MOST_MARKS = 3
-_AS_ONE = "--one-step takes the whole trace as one"
+_AS_ONE = "`tracedb ingest --one-step` takes the whole trace as one step"
 _LIMITS = {
     "overlapping": ("time_share", 0.005),
     "early_work": ("time_ns", 10_000),
@@ -430,19 +430,19 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     "--step-mark could use 'step'"
     >>> marks_in_words([dict(option=None, mark=None, range_count=0)])
     'no user range marks them; call prof.step() after each (JAX: StepTraceAnnotation); \
---one-step takes the whole trace as one'
+`tracedb ingest --one-step` takes the whole trace as one step'
 
     If no ranges are suited, it names the relation that has all of them.
 
-    >>> marks_in_words([dict(option=None, mark=None, range_count=1)])[:28]
-    'its user ranges do not divid'
+    >>> marks_in_words([dict(option=None, mark=None, range_count=1)])[:15]
+    'its user ranges'
     """
     # Prefer ranges that cover steps over those that start them.
     option = marks[0]["option"]
     if option is None and marks[0]["range_count"]:
         return (
-            "its user ranges do not divide it into similar steps; staging.step_mark "
-            f"lists them, for --step-mark or --step-from; {_AS_ONE}"
+            "its user ranges (staging.step_mark) do not divide it into similar steps; "
+            f"{_AS_ONE}, --step-mark and --step-from choose ranges"
         )
     if option is None:
         return (

@@ -104,7 +104,9 @@ def ingest(  # noqa: PLR0913 (the options of the command)
             output.rows(new, brief=_BRIEF)
         tell(", ".join([f"{new.height} new", *_others(progress)]))
         progress.tell_skipped()
-        _tell_pairing(db.relation("staging.trace"), set(new["trace_id"]))
+        traces = db.relation("staging.trace")
+        _tell_pairing(traces, set(new["trace_id"]))
+        _tell_apart(traces, set(new["trace_id"]))
         tell_missing_steps(db, set(new["trace_id"]))
         tell_issues(db.issues(), set(new["trace_id"]))
         tell_apart(db, new)
@@ -239,3 +241,18 @@ def _tell_pairing(traces: pl.DataFrame, new: set[int]) -> None:
             continue
         partner = paths.get(trace_id, "no trace")
         tell(f"{graph['path']}: paired with {partner}: {graph['pairing']}")
+
+
+def _tell_apart(traces: pl.DataFrame, new: set[int]) -> None:
+    """Say which ranks could be of one job, but for the times at which they ran."""
+    import polars as pl
+
+    ranks = traces.filter(pl.col("rank").is_not_null(), pl.col("world_size") > 1)
+    for (_, size), job in ranks.group_by("format", "world_size", maintain_order=True):
+        runs, is_one = job["run_id"].n_unique(), job["rank"].is_unique().all()
+        if runs > 1 and is_one and new & {*job["trace_id"]}:
+            tell(
+                f"{job.height} ranks of {size} are in {runs} runs: by their clocks, "
+                "they did not run at one time; if they are one job, ingest them into a "
+                "new database with --run NAME"
+            )

@@ -206,6 +206,22 @@ def test_ingest_names_the_run(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.until("staging")
+def test_ingest_tells_ranks_of_several_runs(tmp_path: Path) -> None:
+    """Clocks that are an hour apart may be those of one job, which only users know."""
+    for rank, start in enumerate((0, 3_600_000_000)):
+        trace = tiny_trace()
+        for event in trace["traceEvents"]:
+            event["ts"] += start
+        world = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        path = tmp_path / f"{rank}.json"
+        path.write_text(json.dumps(trace | {"distributedInfo": world}))
+    apart = run("ingest", tmp_path, "--db", tmp_path / "a.duckdb")
+    assert "\n2 ranks of 2 are in 2 runs: by their clocks, " in apart.stderr
+    one = run("ingest", tmp_path, "--db", tmp_path / "b.duckdb", "--run", "job")
+    assert "are in 2 runs" not in one.stderr
+
+
+@pytest.mark.until("staging")
 def test_ingest_tells_the_pair(tmp_path: Path) -> None:
     """Stderr names the trace of an execution graph, and how it was found."""
     done = run("ingest", *DLRM, "--db", tmp_path / "a.duckdb", "--pair")

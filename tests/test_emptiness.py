@@ -290,3 +290,16 @@ def test_most_relations_of_a_cpu_trace_are_skipped(database_of: DatabaseOf) -> N
         *("simulation.gpu_offset", "critical_path.stream_stretch"),
     )
     assert [name for name in of_gpu_work if not emptiness.must_be_empty(name)] == []
+
+
+def test_edits_that_change_only_times_need_no_models(database_of: DatabaseOf) -> None:
+    """What would run on another GPU, of another type or size is skipped."""
+    database = database_of(SAMPLES / "generated_gpu")
+    for how, is_skipped in (({"factor": 0.5}, True), ({"to_dtype": "bf16"}, False)):
+        edit = tracedb.Edit(scenario="a", target="gpu", family="gemm", **how)
+        with database.simulate(["replay"], [edit]) as beside:
+            emptiness = catalog.what_is_empty(
+                beside.connection, stored_views=catalog.edit_views()
+            )
+            is_empty = emptiness.must_be_empty("prediction.changed_time")
+        assert is_empty == is_skipped

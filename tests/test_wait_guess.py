@@ -13,6 +13,7 @@ import pytest
 import tracedb
 from tracedb import Edit
 from tracedb.synthetic import (
+    Delays,
     EventRecord,
     Form,
     Gap,
@@ -142,3 +143,26 @@ def test_a_stream_may_wait_that_is_launched_on_later(tmp_path: Path) -> None:
         with database.simulate(["replay"], [edit]) as beside:
             said = beside.sql("SELECT assumption FROM question.scenario_assumption")
     assert any(STREAM in text for (text,) in said.rows())
+
+
+def test_a_wait_that_takes_no_time_may_return_as_if_for_other_work(
+    tmp_path: Path,
+) -> None:
+    """On AMD, calls return before the recorded end of what they wait for."""
+    main = Op("aten::main", (Launch(MAIN, 19_800, "main"),))
+    side = Op("aten::side", (Launch(SIDE, 1_000, "side"),))
+    body = RESUMED, Gap(50_000), main, Gap(4_000), side, Gap(3_000), StreamSync(SIDE)
+    steps = tuple(step(n, *body, Gap(100_000)) for n in range(3))
+    delays = Delays(sync_return_ns=-8_000, copy_return_ns=-1_000)
+    (trace,) = execute(Program((Rank((Thread("main", steps),)),)), delays)
+    edit = Edit(scenario="x", target="gpu", name="main", factor=2)
+    with tracedb.open() as database:
+        database.ingest([trace.write(tmp_path / "a.json")])
+        awaited = database.sql(
+            "SELECT count(*) FROM graph.host_awaited "
+            "INNER JOIN staging.gpu_op USING (gpu_op_id) WHERE name = 'main'"
+        )
+        with database.simulate(["replay"], [edit]) as beside:
+            said = beside.sql("SELECT assumption FROM question.scenario_assumption")
+    assert awaited.item() > 0
+    assert any(HOST in text for (text,) in said.rows())

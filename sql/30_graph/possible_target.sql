@@ -1,6 +1,7 @@
 -- What short calls that block may have been for, if nothing tells: the profiler did not
--- record it, and no work ended about the typical time before the call returned. All work
--- that was over by then is possible: on each stream, the last.
+-- record it, and no work ended about the typical time before the call returned, or the call
+-- is as short as one that waits for nothing. All work that was over by then is possible: on
+-- each stream, the last.
 -- One row per such call and GPU op, without what is assumed (`graph.host_awaited`).
 -- Key: call_id, gpu_op_id.
 CREATE VIEW graph.possible_target (
@@ -14,6 +15,13 @@ CREATE VIEW graph.possible_target (
     return_ns
 ) AS
 WITH
+shortest AS (
+    SELECT trace_id, name, min(end_ns - start_ns) AS lasting_ns
+    FROM staging.call
+    WHERE kind = 'wait'
+    GROUP BY trace_id, name
+),
+
 unclear AS (
     SELECT
         call.call_id,
@@ -28,6 +36,7 @@ unclear AS (
         ON call.trace_id = typical.trace_id AND NOT is_copy
     ANTI JOIN staging.device_wait AS recorded
         ON call.trace_id = recorded.trace_id AND call.correlation = recorded.correlation
+    INNER JOIN shortest ON call.trace_id = shortest.trace_id AND call.name = shortest.name
     LEFT JOIN graph.host_awaited AS assumed ON call.call_id = assumed.call_id
     WHERE
         call.kind = 'wait'
@@ -38,6 +47,7 @@ unclear AS (
         NOT coalesce(
             bool_or(
                 gpu_op_end_ns > call.start_ns
+                AND call.end_ns - call.start_ns > lasting_ns
                 AND graph.is_typical(call.end_ns - gpu_op_end_ns, median_ns)
             ),
             false

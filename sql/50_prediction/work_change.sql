@@ -53,5 +53,5 @@ INNER JOIN prediction.scenario_edit AS edit
 INNER JOIN staging.gpu_op USING (gpu_op_id)
 WHERE
     work.target IN ('gpu', 'op')
-    AND coalesce(edit.to_gpu, edit.to_dtype, edit.to_batch::VARCHAR) IS NOT NULL
+    AND (edit.to_gpu IS NOT NULL OR edit.to_dtype IS NOT NULL OR edit.to_batch IS NOT NULL)
 GROUP BY work.scenario, gpu_op_id;

@@ -129,8 +129,12 @@ assumed AS (
     )
     GROUP BY scenario, edit
     UNION ALL
-    SELECT scenario, edit, format('it takes times by order in the step, where run {} has {} and '
-        || 'not {} of {}', from_run, there_count, here_count, name)
+    SELECT
+        scenario, edit, 'it takes times by order in the step, where ' || CASE of_what
+            WHEN 'run' THEN
+                format('run {} has {} and not {} of {}', from_run, there_count, here_count, name)
+            ELSE format('{}s have from {} to {} of {}', of_what, here_count, there_count, name)
+        END
     FROM prediction.unlike_step
     UNION ALL
     SELECT

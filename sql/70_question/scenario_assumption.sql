@@ -131,10 +131,9 @@ assumed AS (
     UNION ALL
     SELECT
         scenario, edit, 'it takes times by order in the step, where ' || CASE of_what
-            WHEN 'run' THEN
-                format('run {} has {} and not {} of {}', from_run, there_count, here_count, name)
-            ELSE format('{}s have from {} to {} of {}', of_what, here_count, there_count, name)
-        END
+            WHEN 'run' THEN format('run {} has {} and not {}', from_run, there_count, here_count)
+            ELSE format('{}s have from {} to {}', of_what, here_count, there_count)
+        END || ' of ' || name
     FROM prediction.unlike_step
     UNION ALL
     SELECT

@@ -295,7 +295,8 @@ def test_most_relations_of_a_cpu_trace_are_skipped(database_of: DatabaseOf) -> N
 def test_edits_that_change_only_times_need_no_models(database_of: DatabaseOf) -> None:
     """What would run on another GPU, of another type or size is skipped."""
     database = database_of(SAMPLES / "generated_gpu")
-    for how, is_skipped in (({"factor": 0.5}, True), ({"to_dtype": "bf16"}, False)):
+    to_bf16 = {"action": "set", "to_dtype": "bf16"}
+    for how, is_skipped in (({"factor": 0.5}, True), (to_bf16, False)):
         edit = tracedb.Edit(scenario="a", target="gpu", family="gemm", **how)
         with database.simulate(["replay"], [edit]) as beside:
             emptiness = catalog.what_is_empty(

@@ -129,8 +129,7 @@ assumed AS (
     )
     GROUP BY scenario, edit
     UNION ALL
-    SELECT
-        scenario, edit, 'it takes times by order in the step, where ' || CASE of_what
+    SELECT scenario, edit, 'it takes times by order in the step, where ' || CASE of_what
             WHEN 'run' THEN format('run {} has {} and not {}', from_run, there_count, here_count)
             ELSE format('{}s have from {} to {}', of_what, here_count, there_count)
         END || ' of ' || name

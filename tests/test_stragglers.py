@@ -627,11 +627,12 @@ def test_published_results(job: str, database: tracedb.Database) -> None:
 
 @needs_corpus
 def test_a_folder_of_primus_logs_is_a_job(database: tracedb.Database) -> None:
-    """Eight stages, twenty steps, sixteen microbatches."""
-    database.ingest([PIPELINE])
+    """Eight stages, twenty steps, sixteen microbatches; also if its files are named."""
+    database.ingest(sorted(PIPELINE.glob("pp_rank_*.json")))
     query = """
         SELECT count(DISTINCT stage), count(DISTINCT step), max(ordinal) + 1, count(*)
         FROM staging.operation
+        GROUP BY trace_id
     """
     assert rows(database, query) == [(8, 20, 16, 8 * 20 * 2 * 16)]
 

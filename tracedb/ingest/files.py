@@ -27,6 +27,7 @@ from tracedb.ingest.foreign import (
     reader_of,
     xla,
 )
+from tracedb.ingest.foreign.operations import siblings
 from tracedb.near import meant, near_path
 from tracedb.remote import fetched, found_at, is_remote
 
@@ -81,13 +82,26 @@ def expand(
     """
     found = [
         source
-        for path in paths
+        for path in _together([*paths])
         for source in (
             [path] if isinstance(path, Source) else _readable(str(path), scratch)
         )
     ]
     own = None if without is None else Path(without).resolve()
     return [s for s in found if s.is_named or s.path.resolve() != own]
+
+
+def _together(paths: list[str | Path | Source]) -> list[str | Path | Source]:
+    """The paths, with the folder for files that are one table if all are named."""
+    named = {Path(path) for path in paths if not isinstance(path, Source)}
+    found: list[str | Path | Source] = []
+    for path in paths:
+        files = siblings(Path(path)) if not isinstance(path, Source) else frozenset()
+        if len(files) < 2 or not files <= named:  # noqa: PLR2004 (one is itself)
+            found.append(path)
+        elif (folder := next(iter(files)).parent) not in found:
+            found.append(folder)
+    return found
 
 
 def _readable(name: str, scratch: Path) -> list[Source]:

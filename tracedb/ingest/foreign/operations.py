@@ -94,6 +94,17 @@ def recognises(path: Path, head: bytes) -> bool:
     return is_table or _PRIMUS.fullmatch(path.name) is not None
 
 
+def siblings(path: Path) -> frozenset[Path]:
+    """The files that are one table with this one: all of a folder of Primus's."""
+    if _PRIMUS.fullmatch(path.name) is None:
+        return frozenset()
+    try:
+        beside = [*path.parent.iterdir()]
+    except OSError:
+        return frozenset()
+    return frozenset(one for one in beside if _PRIMUS.fullmatch(one.name))
+
+
 def read(path: Path) -> ForeignTrace:
     """Read a table; see `ForeignReader`."""
     return _read(path, {})

@@ -543,8 +543,13 @@ def what_is_empty(
     Relations in `without` are empty; views in `stored_views` are stored as tables now.
     """
     tables = [one.full_name for one in relations() if one.kind == "TABLE"]
+    views = {
+        one.full_name: emptiness.View([*one.columns], one.query)
+        for one in relations()
+        if one.kind == "VIEW"
+    }
     return emptiness.Emptiness(
-        connection, fingerprint(), [*tables, *stored_views], without
+        connection, fingerprint(), [*tables, *stored_views], without, views
     )
 
 

@@ -6,13 +6,16 @@ tells when it has no rows: an inner join, if either side has none; a union, if a
 have none; a condition on a column (`WHERE rule = 'concat'`, a pattern, IS NOT NULL), if
 it holds for no row of its table; and so on.
 
-Other relations are computed. The empty relations that they read are not planned with
-them: empty columns of the same types replace them (`Emptiness.reduced`).
+Other relations are computed. The empty relations that they read, directly or by way of
+views, are not planned with them: empty columns of the same types replace them
+(`Emptiness.reduced`).
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
@@ -35,7 +38,7 @@ _CALLED = re.compile(r"\b[a-z]\w*(?=\()")
 _COMMENT = re.compile(r"--.*")
 # A relation's name with FROM or JOIN, its alias, a column, or an opening bracket.
 _READ = re.compile(
-    r"(?P<read>\b(?:FROM|JOIN)\s+)?\b(?P<layer>[a-z_]+)\.(?P<name>\w+)\b"
+    r"\b(?P<read>(?:FROM|JOIN)\s+)?(?P<layer>[a-z_]+)\.(?P<name>\w+)\b"
     r"(?P<called>\s+AS\s+\w+)?(?P<column>\.\w+|\.\*)?(?P<takes>\()?"
 )
 _COLUMNS = """
@@ -85,6 +88,13 @@ def note(
     )
 
 
+class View(NamedTuple):
+    """A view that queries read: the names of its columns, and its query."""
+
+    columns: Sequence[str]
+    query: str
+
+
 class Emptiness:
     """Tells which relations of a database have no rows, without computing them."""
 
@@ -94,16 +104,19 @@ class Emptiness:
         fingerprint: str,
         tables: Iterable[str],
         without: Iterable[str] = (),
+        views: Mapping[str, View] = MappingProxyType({}),
     ) -> None:
         """Read the rules and which tables have rows; those in `without` are empty.
 
-        Rules of another version are ignored.
+        Queries are reduced within the `views` that they read. Rules of another version
+        are ignored.
         """
         noted = msgspec.json.decode(scalar(connection, _NOTED) or b"{}")
         is_of_these = noted.get("fingerprint") == fingerprint
         self._rules: dict[str, Rule] = noted["rules"] if is_of_these else {}
         self._connection = connection
         self._tables = frozenset(tables)
+        self._views = views
         self._filled = set(self._with_rows(self._tables))
         self._columns: dict[str, str] = noted.get("columns", {})
         self._known = dict.fromkeys(without, True)
@@ -120,30 +133,42 @@ class Emptiness:
     def reduced(self, query: str) -> str:
         """An equivalent query that does not read relations known to be empty.
 
-        Empty columns of the same types replace them under their names. Tables of
-        `reference` are kept: they take no planning, and without
-        `reference.kernel_lesson` DuckDB 2.0 hangs if memory is short (the windows of
-        `prediction.kernel_factor` in 100 MB, by `tests/test_memory.py`).
+        Subqueries replace them under their names, and views that read them: those of
+        empty relations have columns of the same types. Tables of `reference` are kept:
+        they take no planning, and without `reference.kernel_lesson` DuckDB 2.0 hangs if
+        memory is short (the windows of `prediction.kernel_factor` in 100 MB, by
+        `tests/test_memory.py`).
         """
-        query = _COMMENT.sub("", query)
-        empty = sorted(
-            name
-            for name, is_plain in _read(query).items()
-            if is_plain
-            and name in self._columns
-            and not name.startswith("reference.")
-            and self._is_empty(name)
-        )
-        if not empty:
-            return f"SELECT * FROM ({query}\n)"
-        placeholders = {name: f"no_{name.replace('.', '_')}" for name in empty}
-        parts = ", ".join(
-            f"{placeholder} AS NOT MATERIALIZED "
-            f"(SELECT {self._columns[name]} WHERE false)"
-            for name, placeholder in placeholders.items()
-        )
-        reduced = _READ.sub(lambda found: _replaced(found, placeholders), query)
-        return f"WITH {parts} SELECT * FROM ({reduced}\n)"
+        return f"SELECT * FROM ({self._reduced(_COMMENT.sub('', query), {})}\n)"
+
+    def _reduced(self, query: str, sources: dict[str, str]) -> str:
+        """A query in which subqueries replace what can be reduced.
+
+        `sources` keeps them by the names that they replace; '' is for what stays.
+        """
+        read = _replaceable(query)
+        for name in read:
+            if name not in sources:
+                sources[name] = self._source(name, sources)
+        replaced = {name: sources[name] for name in read if sources[name]}
+        if not replaced:
+            return query
+        return _READ.sub(lambda found: _replaced(found, replaced), query)
+
+    def _source(self, name: str, sources: dict[str, str]) -> str:
+        """The subquery that replaces a relation, with a place for its alias."""
+        if name not in self._columns or name.startswith("reference."):
+            return ""
+        if self._is_empty(name):
+            return f"(SELECT {self._columns[name]} WHERE false){{alias}}"
+        if name in self._views and name not in self._tables:
+            view = self._views[name]
+            query = _COMMENT.sub("", view.query)
+            reduced = self._reduced(query, sources)
+            if reduced != query:
+                columns = ", ".join(map(quoted, view.columns))
+                return f"({reduced}\n){{alias}} ({columns})"
+        return ""
 
     def recheck(self, table: str) -> None:
         """Look at a table again: rows may have been added or deleted."""
@@ -198,24 +223,26 @@ class Emptiness:
         return self._known[name]
 
 
-def _read(query: str) -> dict[str, bool]:
-    """The relations in a query, and whether all their uses can be replaced."""
+@cache
+def _replaceable(query: str) -> tuple[str, ...]:
+    """The relations in a query all of whose uses can be replaced."""
     found: dict[str, bool] = {}
     for one in _READ.finditer(query):
         is_plain = bool(one["column"] or (one["read"] and not one["takes"]))
         name = f"{one['layer']}.{one['name']}"
         found[name] = found.get(name, True) and is_plain
-    return found
+    return tuple(name for name, is_plain in found.items() if is_plain)
 
 
-def _replaced(found: re.Match[str], placeholders: Mapping[str, str]) -> str:
+def _replaced(found: re.Match[str], sources: Mapping[str, str]) -> str:
     """The text that replaces a relation's name or a qualified column."""
-    placeholder = placeholders.get(f"{found['layer']}.{found['name']}")
-    if placeholder is None:
+    source = sources.get(f"{found['layer']}.{found['name']}")
+    if source is None:
         return found[0]
     if found["column"]:
         return f"{found['read'] or ''}{found['name']}{found['column']}"
-    return f"{found['read']}{placeholder}{found['called'] or ' AS ' + found['name']}"
+    alias = found["called"] or f" AS {found['name']}"
+    return f"{found['read']}{source.replace('{alias}', alias)}"
 
 
 class _Reader:

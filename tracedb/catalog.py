@@ -436,7 +436,9 @@ def note_emptiness(connection: duckdb.DuckDBPyConnection) -> None:
     queries: dict[str, str] = {}
     read: set[str] = set()
     for one in reversed(relations()):
-        if one.query and (one.is_computed_on_ingest or one.full_name in read):
+        is_question = one.layer == "question" and not one.is_macro
+        is_run = one.is_computed_on_ingest or is_question
+        if one.query and (is_run or one.full_name in read):
             queries[one.full_name] = one.query
             read |= one.reads
     emptiness.note(connection, queries, fingerprint())
@@ -512,7 +514,7 @@ def compute(
     chosen = f"trace_id IN ({numbers})"
     # Recursive relations cannot be filtered from outside; they read staging.computing.
     connection.execute(f"SET VARIABLE computing = [{numbers}]")
-    are_edits = scalar(connection, "SELECT getvariable('edits') IS NOT NULL")
+    are_edits = _has_edits(connection)
     known = (
         what_is_empty(connection, stored_views=edit_views())
         if are_edits
@@ -533,16 +535,39 @@ def compute(
     connection.execute("RESET VARIABLE computing")
 
 
+def rows(connection: duckdb.DuckDBPyConnection, relation: Relation) -> str:
+    """A query for the rows of a table or view, planned without its empty parts.
+
+    Planning takes most of the time of a question to a small database.
+    """
+    query = f"FROM {relation.full_name}"
+    if relation.kind == "TABLE" or _has_edits(connection):
+        return query
+    known = what_is_empty(connection, [_EDITS], among=sources(relation.full_name))
+    return known.reduced(query)
+
+
+def _has_edits(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether scenarios are simulated on this connection."""
+    return bool(scalar(connection, "SELECT getvariable('edits') IS NOT NULL"))
+
+
 def what_is_empty(
     connection: duckdb.DuckDBPyConnection,
     without: Sequence[str] = (),
     stored_views: Sequence[str] = (),
+    among: Container[str] | None = None,
 ) -> emptiness.Emptiness:
     """Which stored relations and their sources are known to be empty.
 
     Relations in `without` are empty; views in `stored_views` are stored as tables now.
+    Tables that are not in `among` are not looked at, and must not be asked for.
     """
-    tables = [one.full_name for one in relations() if one.kind == "TABLE"]
+    tables = [
+        one.full_name
+        for one in relations()
+        if one.kind == "TABLE" and (among is None or one.full_name in among)
+    ]
     views = {
         one.full_name: emptiness.View([*one.columns], one.query)
         for one in relations()

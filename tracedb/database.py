@@ -311,7 +311,16 @@ class Database:
         chosen = parts.where(declared, {"step": step, **within}, self._rows)
         self._store_shared(declared.full_name)
         order = "" if declared.is_ordered else f"ORDER BY {', '.join(declared.key)}"
-        return self._rows(f"FROM {declared.full_name} {chosen} {order}")
+        return self._rows(f"{self._from(declared)} {chosen} {order}")
+
+    def _from(self, relation: catalog.Relation) -> str:
+        """A query for all rows of a relation.
+
+        To find out what is empty in a lake, its files would have to be read.
+        """
+        if self.is_of_lake:
+            return f"FROM {relation.full_name}"
+        return catalog.rows(self._connection, relation)
 
     def _store_shared(self, name: str) -> None:
         """Store what this answer about scenarios reads and others read, too."""

@@ -6,9 +6,9 @@ tells when it has no rows: an inner join, if either side has none; a union, if a
 have none; a condition on a column (`WHERE rule = 'concat'`, a pattern, IS NOT NULL), if
 it holds for no row of its table; and so on.
 
-Other relations are computed. The empty relations that they read, directly or by way of
-views, are not planned with them: empty columns of the same types replace them
-(`Emptiness.reduced`).
+Other relations are computed, and questions asked. The empty relations that they read,
+directly or by way of views, are not planned with them: empty columns of the same types
+replace them (`Emptiness.reduced`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _UNLESS = "unless"
 _PROPERTY = "empty_without"
 _NOTED = f"SELECT value FROM raw.database WHERE property = '{_PROPERTY}'"
 _CALLED = re.compile(r"\b[a-z]\w*(?=\()")
-_COMMENT = re.compile(r"--.*")
-# A relation's name with FROM or JOIN, its alias, a column, or an opening bracket.
+_COMMENT = re.compile(r"('(?:[^']|'')*')|--.*")
+# A text, or a relation's name with FROM or JOIN, its alias, a column, or a bracket.
 _READ = re.compile(
+    r"'(?:[^']|'')*'|"
     r"\b(?P<read>(?:FROM|JOIN)\s+)?(?P<layer>[a-z_]+)\.(?P<name>\w+)\b"
     r"(?P<called>\s+AS\s+\w+)?(?P<column>\.\w+|\.\*)?(?P<takes>\()?"
 )
@@ -139,7 +140,7 @@ class Emptiness:
         memory is short (the windows of `prediction.kernel_factor` in 100 MB, by
         `tests/test_memory.py`).
         """
-        return f"SELECT * FROM ({self._reduced(_COMMENT.sub('', query), {})}\n)"
+        return f"SELECT * FROM ({self._reduced(_without_comments(query), {})}\n)"
 
     def _reduced(self, query: str, sources: dict[str, str]) -> str:
         """A query in which subqueries replace what can be reduced.
@@ -163,7 +164,7 @@ class Emptiness:
             return f"(SELECT {self._columns[name]} WHERE false){{alias}}"
         if name in self._views and name not in self._tables:
             view = self._views[name]
-            query = _COMMENT.sub("", view.query)
+            query = _without_comments(view.query)
             reduced = self._reduced(query, sources)
             if reduced != query:
                 columns = ", ".join(map(quoted, view.columns))
@@ -187,7 +188,9 @@ class Emptiness:
             del self._answers[asked]
 
     def _with_rows(self, tables: Iterable[str]) -> list[str]:
-        parts = (f"(SELECT '{name}' FROM {name} LIMIT 1)" for name in tables)
+        parts = [f"(SELECT '{name}' FROM {name} LIMIT 1)" for name in tables]
+        if not parts:
+            return []
         found = self._connection.execute(" UNION ALL ".join(parts)).fetchall()
         return [name for (name,) in found]
 
@@ -224,10 +227,17 @@ class Emptiness:
 
 
 @cache
+def _without_comments(query: str) -> str:
+    return _COMMENT.sub(r"\1", query)
+
+
+@cache
 def _replaceable(query: str) -> tuple[str, ...]:
     """The relations in a query all of whose uses can be replaced."""
     found: dict[str, bool] = {}
     for one in _READ.finditer(query):
+        if one["layer"] is None:
+            continue
         is_plain = bool(one["column"] or (one["read"] and not one["takes"]))
         name = f"{one['layer']}.{one['name']}"
         found[name] = found.get(name, True) and is_plain

@@ -111,7 +111,10 @@ timed AS (
             floor(
                 work_ns * (
                     greatest(traffic_ns, other_ns)
-                    - greatest(traffic_ns * (1 - saved_bytes / traffic_bytes), other_ns)
+                    - greatest(
+                        traffic_ns * (1 - coalesce(saved_bytes / nullif(traffic_bytes, 0), 0)),
+                        other_ns
+                    )
                 ) / nullif(roofline_ns, 0)
             ),
             0

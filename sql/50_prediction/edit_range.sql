@@ -73,7 +73,7 @@ found AS (
     UNION ALL
     SELECT
         scenario, edit, field, thread_id,
-        -1_000_000_000_000_000_000, 1_000_000_000_000_000_000
+        -4_000_000_000_000_000_000, 4_000_000_000_000_000_000
     FROM prediction.edit_text
     INNER JOIN staging.thread ON text IN (role, name, tid::VARCHAR)
     WHERE field = 'thread' AND list_contains(getvariable('edit_fields')::VARCHAR[], 'thread')

@@ -11,6 +11,7 @@ from support import SAMPLES, Ingested
 
 import tracedb
 from tracedb import Edit
+from tracedb.synthetic import Gap, Launch, Op, Program, Rank, Thread, execute, step
 from tracedb.whatif.action import wrong_action
 from tracedb.whatif.edit_line import parse
 from tracedb.whatif.scenario import of_scenario
@@ -360,3 +361,41 @@ def test_taking_time_away_ends_no_step_later(
     """With all edges kept, the host ends no later."""
     for row in laws["less"]:
         assert row["predicted_host_ns"] < row["baseline_host_ns"]
+
+
+@pytest.fixture(scope="module")
+def since_1970(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """Two additions of tensors without elements, at times that count from 1970."""
+    functor = "at::native::CUDAFunctor_add<float>"
+    name = f"void at::native::vectorized_elementwise_kernel<4, {functor}>"
+    dims = ((0, 4), (0, 4), ())
+    one = Op("aten::add", (Gap(2 * US), Launch(7, 5 * US, name)), dims)
+    program = Program((Rank((Thread("main", (step(1, one, Gap(US), one),)),)),))
+    path = execute(program)[0].write(tmp_path_factory.mktemp("1970") / "trace.json")
+    trace = json.loads(path.read_text())
+    for shifted in trace["traceEvents"]:
+        if "ts" in shifted:
+            shifted["ts"] += 1_700_000_000_000_000
+    path.write_text(json.dumps(trace))
+    with tracedb.open() as database:
+        database.ingest([path])
+        yield database
+
+
+def test_threads_are_selected_whatever_times_count_from(
+    since_1970: tracedb.Database,
+) -> None:
+    """A thread has its host time in nanoseconds since 1970, too."""
+    edit = Edit(scenario="half", target="host", thread="main", factor=0.5)
+    [half] = since_1970.scenarios([edit]).to_dicts()
+    assert half["predicted_ns"] < half["baseline_ns"]
+
+
+def test_fused_work_without_tensors_saves_nothing(since_1970: tracedb.Database) -> None:
+    """Without traffic there is none to save; the rest is as for any other work."""
+    told = [
+        Edit(scenario="0", target="gpu", action="fuse"),
+        Edit(scenario="1", target="gpu", action="fuse", gpu_ns=10 * US),
+    ]
+    saved, given = since_1970.scenarios(told).to_dicts()
+    assert saved["predicted_ns"] == given["predicted_ns"] < saved["baseline_ns"]

@@ -67,12 +67,12 @@ class Recorded:
         for row in [*whole, *self.rows("staging.python_frame")]:
             if "type" not in row or {row["op_id"], row["call_id"]} != {None}:
                 active[row["thread_id"]] += row["start_ns"], row["end_ns"]
+        inside = {thread: [min(times), max(times)] for thread, times in active.items()}
         for row in whole:
             if row["type"] != "T1":
                 yield row
                 continue
-            times = active[row["thread_id"]] or [row["end_ns"]]
-            inner = [min(times), max(times)]
+            inner = inside.get(row["thread_id"], [row["end_ns"], row["end_ns"]])
             cuts = sorted({row["start_ns"], row["end_ns"], *inner})
             for start, end in pairwise(cuts):
                 if row["start_ns"] <= start and end <= row["end_ns"]:

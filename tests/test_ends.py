@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
@@ -97,12 +97,20 @@ def test_an_interrupted_ingest_leaves_nothing(
     assert_nothing_written(tmp_path)
 
 
-def interrupted_at(line: int) -> Callable[..., Any]:
-    """A tracer that raises a Ctrl-C at one of the lines that close a database."""
+CLOSING = {"close", "_close", "_is_unused"}
+
+
+def interrupted_at(
+    line: int, functions: Container[str] = CLOSING
+) -> Callable[..., Any]:
+    """A tracer that raises a Ctrl-C at one of the lines that close a database.
+
+    Or at those of other functions, once.
+    """
     left = [line]
 
     def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
-        if frame.f_code.co_name not in {"close", "_close", "_is_unused"}:
+        if frame.f_code.co_name not in functions or left[0] <= 0:
             return None
         left[0] -= event == "line"
         if left[0] == 0 and event == "line":
@@ -137,6 +145,23 @@ def test_an_interrupt_at_any_line_of_close_leaves_a_closed_file(
             assert list(tmp_path.iterdir()) == [path] * is_kept
         break
     assert lines > 5
+
+
+def test_an_interrupt_at_any_line_of_opening_leaves_no_file(tmp_path: Path) -> None:
+    """A database that was created, and not yet opened, is removed."""
+    lines = 0
+    while True:
+        lines += 1
+        sys.settrace(interrupted_at(lines, {"_open", "attach"}))
+        try:
+            tracedb.open(tmp_path / "run.duckdb").close()
+        except KeyboardInterrupt:
+            continue
+        finally:
+            sys.settrace(None)
+            assert list(tmp_path.iterdir()) == []
+        break
+    assert lines > 8
 
 
 def test_a_query_has_ended_if_its_start_was_interrupted(

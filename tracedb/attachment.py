@@ -154,6 +154,24 @@ def attach(
     connection.execute(f"SET temp_directory = {literal(spill)}")
 
 
+def is_held(connection: duckdb.DuckDBPyConnection, path: str) -> bool:
+    """Whether a database exists and is attached, if need be now.
+
+    It is not if another process writes it.
+    """
+    if not Path(path).exists():
+        return False
+    query = f"SELECT true FROM duckdb_databases() WHERE database_name = '{_NAME}'"
+    try:
+        if scalar(connection, query):
+            connection.execute(f"USE {_NAME}")
+        else:
+            attach(connection, path, read_only=False)
+    except (DatabaseError, duckdb.Error):
+        return False
+    return True
+
+
 def _spill_folder() -> str:
     """The folder to which a database in memory spills; created on demand."""
     return str(Path(gettempdir()) / f"tracedb-{uuid4().hex}.tmp")

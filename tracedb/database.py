@@ -145,18 +145,25 @@ class Database:
             self._connection = connection
             return
         attachment.check_path(self.path, read_only=read_only)
+        self._open(read_only=read_only, allow_files=allow_files)
+
+    def _open(self, *, read_only: bool, allow_files: bool) -> None:
         is_missing = self.path != MEMORY and not Path(self.path).exists()
-        if is_missing and not read_only:
-            template.copy(Path(self.path))
         self._connection = duckdb.connect(config={**attachment.CONFIG})
         connections.add(self._connection)
         try:
+            if is_missing and not read_only:
+                template.copy(Path(self.path))
             attachment.attach(self._connection, self.path, read_only=read_only)
             # Only now: another process may have created it in the meantime.
             self._is_made_here = is_missing
             self._prepare(read_only=read_only)
             sandbox.seal(self._connection, read_only=read_only, allow_files=allow_files)
         except BaseException:
+            # A Ctrl-C may have come between the creation of the file and its note.
+            self._is_made_here = is_missing and attachment.is_held(
+                self._connection, self.path
+            )
             self.close()
             raise
 

@@ -106,10 +106,10 @@ def ingest(  # noqa: PLR0913 (the options of the command)
         progress.tell_skipped()
         traces = db.relation("staging.trace")
         _tell_pairing(traces, set(new["trace_id"]))
-        _tell_apart(traces, set(new["trace_id"]))
+        _tell_ranks_in_runs(traces, set(new["trace_id"]))
         tell_missing_steps(db, set(new["trace_id"]))
         tell_issues(db.issues(), set(new["trace_id"]))
-        tell_apart(db, new)
+        tell_unranked(db, new)
         _tell_summary(db, set(new["run_id"]))
 
 
@@ -218,7 +218,7 @@ INNER JOIN span AS other
 """
 
 
-def tell_apart(db: tracedb.Database, new: pl.DataFrame) -> None:
+def tell_unranked(db: tracedb.Database, new: pl.DataFrame) -> None:
     """Say which new files may be ranks of one job, if they do not say so themselves."""
     runs = set(new.filter(new["rank"].is_null())["run_id"])
     if len(runs) < 2:  # noqa: PLR2004 (one run is no question)
@@ -243,7 +243,7 @@ def _tell_pairing(traces: pl.DataFrame, new: set[int]) -> None:
         tell(f"{graph['path']}: paired with {partner}: {graph['pairing']}")
 
 
-def _tell_apart(traces: pl.DataFrame, new: set[int]) -> None:
+def _tell_ranks_in_runs(traces: pl.DataFrame, new: set[int]) -> None:
     """Say which ranks could be of one job, but for the times at which they ran."""
     import polars as pl
 

@@ -10,7 +10,7 @@ import pytest
 from support import rows
 from test_foreign import PID, rocpd, write_sqlite
 
-from tracedb.cli.ingest import tell_apart
+from tracedb.cli.ingest import tell_unranked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,7 +99,7 @@ def test_odd_environments_name_no_rank(
     new = database.ingest(paths)
     assert {row[1:3] for row in rows(database, RANKS)} == {(None, None)}
     assert new["run_id"].n_unique() == len(paths)
-    tell_apart(database, new)
+    tell_unranked(database, new)
     assert capsys.readouterr().err.startswith("3 runs were recorded at the same time")
-    tell_apart(database, new.head(1))
+    tell_unranked(database, new.head(1))
     assert capsys.readouterr().err == ""

@@ -282,9 +282,11 @@ HOST = {"ph": "X", "pid": 1, "tid": 1}
 WORK = {"ph": "X", "pid": 0, "tid": 7}
 CALL: dict[str, Any] = {**HOST, "cat": "cuda_runtime"}
 CROSSING: list[dict[str, Any]] = [
-    # A child begins with its op, so a flow at the begin is for the child.
+    # A child begins with its op, another one with the end of that child.
     {**HOST, "cat": "cpu_op", "name": "outer", "ts": 0, "dur": 200},
     {**HOST, "cat": "cpu_op", "name": "inner", "ts": 0, "dur": 40},
+    {**HOST, "cat": "cpu_op", "name": "innermost", "ts": 0, "dur": 40},
+    {**HOST, "cat": "cpu_op", "name": "next", "ts": 40, "dur": 5},
     {
         **CALL,
         "name": "cudaLaunchKernel",
@@ -317,10 +319,7 @@ CROSSING: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("ending", [".json", ".pftrace"])
 def test_arrows_meet_their_slices(ending: str, tmp_path: Path, load: Load) -> None:
-    """Not the range around it, or an overlapping slice.
-
-    In Chrome JSON, what begins last has the arrow, so a child that begins with its op.
-    """
+    """Not the range around it, a child that begins with it, or an overlapping slice."""
     of_flows = {"cat": "ac2g", "name": "ac2g"}
     events = [one if one["ph"] == "X" else {**of_flows, **one} for one in CROSSING]
     processor = reread(events, tmp_path, ending, load)
@@ -331,9 +330,20 @@ def test_arrows_meet_their_slices(ending: str, tmp_path: Path, load: Load) -> No
         ("cudaStreamSynchronize", "Stream Sync"),
     }
     path = [(a, b, ends) for cat, a, b, _, ends in flows if cat == "critical_path"]
-    first = ("inner", None) if ending == ".json" else ("outer", 2)
     calls = ("cudaLaunchKernel", "cudaMemcpyAsync", "cudaStreamSynchronize")
-    assert sorted(path) == [(first[0], call, first[1]) for call in calls]
+    assert sorted(path) == [("outer", call, 2) for call in calls]
+    nested = processor.rows(
+        "SELECT slice.name, parent.name, slice.ts, slice.dur FROM slice "
+        "LEFT JOIN slice AS parent ON slice.parent_id = parent.id "
+        "WHERE slice.category = 'cpu_op' ORDER BY slice.name"
+    )
+    first = min(at for *_, at, _ in nested)
+    assert [(a, b, (at - first) // 1000, dur // 1000) for a, b, at, dur in nested] == [
+        ("inner", "outer", 0, 40),
+        ("innermost", "inner", 0, 40),
+        ("next", "outer", 40, 5),
+        ("outer", None, 0, 200),
+    ]
 
 
 def test_names_and_arguments_may_be_anything(tmp_path: Path, load: Load) -> None:

@@ -1,11 +1,16 @@
-"""Where the slices of an export lie: extra threads, and when each has no slice in it.
+"""Where the slices of an export lie: extra threads, pairs, and times of flows.
 
 Chrome JSON has one stack of slices per thread: viewers drop what does not nest in it.
 An export moves such slices, and the flows that start with them, to extra threads. The
 recorded thread stays in `FIELD`, from which `tracedb ingest` restores it.
 
 Viewers attach a flow to the innermost slice at its time. So the flow of a slice must be
-at a time when no slice within it is open.
+at a time when no slice within it is open. Perfetto takes the slice that began last,
+even if it is over, until it reads another begin or an end. It reads whole slices (`X`)
+of one time first, then begins, ends and flows in the order of the file. So what begins
+with a slice of the critical path around it is written as a begin and an end, in order
+with the flows of that time, and so is what begins when such a pair ends. The others
+stay whole, because some readers know only these.
 """
 
 from __future__ import annotations
@@ -71,15 +76,53 @@ GROUP BY target.event_id
 """
 
 
+# A recorded end may close any begin, so threads that have some get no pairs.
+_WITH_PAIRS = """
+SELECT DISTINCT trace_id, pid, tid
+FROM raw.event
+INNER JOIN export_trace USING (trace_id)
+WHERE ph IN ('B', 'E')
+"""
+
+
 class _Open(NamedTuple):
     """A slice that is open."""
 
+    begin: int
     end: int
     event: int
+    is_pair: bool = False
+
+
+class _Stack:
+    """The open slices of a thread, and the times at which its pairs end."""
+
+    def __init__(self) -> None:
+        self.open: list[_Open] = []
+        self.pair_ends: set[int] = set()
+
+    def fits(self, new: _Open) -> bool:
+        """Whether a slice nests in what is open; closes what is over."""
+        while self.open and self.open[-1].end <= new.begin:
+            self.open.pop()
+        return not self.open or new.end <= self.open[-1].end
+
+    def is_in_order(self, new: _Open) -> bool:
+        """Whether other begins or ends of its time must come before a slice."""
+        outer = self.open[-1] if self.open else new
+        return (outer.is_pair and outer.begin == new.begin) or (
+            new.begin in self.pair_ends
+        )
+
+    def push(self, new: _Open) -> None:
+        """Open a slice."""
+        self.open.append(new)
+        if new.is_pair:
+            self.pair_ends.add(new.end)
 
 
 class Layout:
-    """The extra threads of an export, and the times of flows."""
+    """The extra threads and the pairs of an export, and the times of flows."""
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, *, is_chrome: bool
@@ -98,41 +141,59 @@ class Layout:
         self._moved: dict[int, int] = {}
         self._begins: dict[tuple[Lane, int], int | None] = {}
         self._threads: dict[tuple[Lane, int], int] = {}
+        self._pair_begins: set[tuple[Lane, int]] = set()
+        self._pair_times: set[tuple[int, int]] = set()
+        self._ranks: dict[int, int] = {}
+        self._with_pairs = set(connection.execute(_WITH_PAIRS).fetchall())
         nodes = connection.execute(_NODES).fetchall()
         self._own: dict[int, int | None] = dict.fromkeys(node for (node,) in nodes)
+        self.pairs: set[int] = set()
+        """The slices that are written as a begin and an end."""
         found = connection.execute(_SLICES)
         lane: Lane | None = None
-        stacks: list[list[_Open]] = []
+        stacks: list[_Stack] = []
+        rank = 0
         while rows := found.fetchmany(20_000):
             for event, trace, pid, tid, begin, end in rows:
                 if lane != (trace, pid, tid):
                     lane, stacks = (trace, pid, tid), []
-                self._put(lane, stacks, begin, _Open(end, event))
+                rank += 1
+                self._put(lane, stacks, rank, _Open(begin, end, event))
 
-    def _put(
-        self, lane: Lane, stacks: list[list[_Open]], begin: int, new: _Open
-    ) -> None:
-        place = _place(stacks, begin, new.end)
+    def _put(self, lane: Lane, stacks: list[_Stack], rank: int, new: _Open) -> None:
+        place = _place(stacks, new)
         stack = stacks[place]
-        if stack:
-            self._cover(stack[-1], begin, new.end)
-        stack.append(new)
+        is_covering = bool(stack.open) and self._covers(stack.open[-1], new)
+        if self._has_pairs(lane) and (is_covering or stack.is_in_order(new)):
+            new = new._replace(is_pair=True)
+            self.pairs.add(new.event)
+            self._pair_begins.add((lane, new.begin))
+            self._pair_times.add((lane[0], new.begin))
+        stack.push(new)
         if new.event in self._own:
-            self._own[new.event] = begin
+            self._own[new.event] = new.begin
+        if new.is_pair or new.event in self._own:
+            self._ranks[new.event] = rank
         thread = self._thread(lane, place) if place else None
         if thread is not None:
             self._moved[new.event] = thread
         # The outermost slice that begins at a time has the flows there.
-        self._begins.setdefault((lane, begin), thread)
+        self._begins.setdefault((lane, new.begin), thread)
 
-    def _cover(self, outer: _Open, begin: int, end: int) -> None:
-        """A slice begins within another one, which until its end is not innermost.
+    def _has_pairs(self, lane: Lane) -> bool:
+        return self.is_chrome and lane not in self._with_pairs
 
-        Viewers count the end itself to the slice.
+    def _covers(self, outer: _Open, new: _Open) -> bool:
+        """Whether a slice begins when the one around it would have its flows.
+
+        Until its end, the outer one is not innermost. Viewers count the end itself to
+        the slice.
         """
         own = self._own.get(outer.event)
-        if own is not None and begin <= own:
-            self._own[outer.event] = end + 1 if end + 1 < outer.end else None
+        if own is None or new.begin > own:
+            return False
+        self._own[outer.event] = new.end + 1 if new.end + 1 < outer.end else None
+        return True
 
     def _thread(self, lane: Lane, place: int) -> int:
         new = _FIRST + len(self._threads)
@@ -145,6 +206,18 @@ class Layout:
         if ph in ("s", "t", "f") and ts is not None:
             return self._begins.get((lane, ts))
         return self._moved.get(event)
+
+    def is_in_order(self, lane: Lane, ts: int) -> bool:
+        """Whether pairs begin at a time on a thread: flows there are in order."""
+        return (lane, ts) in self._pair_begins
+
+    def has_order(self, trace: int, ts: int | None) -> bool:
+        """Whether pairs begin at a time on any thread of a trace."""
+        return ts is not None and (trace, ts) in self._pair_times
+
+    def rank(self, event: int) -> int:
+        """The place of a pair, or of a node of the path, in the order of begins."""
+        return self._ranks[event]
 
     def begins(self, lane: Lane, ts: int | None) -> bool:
         """Whether a slice begins at a time."""
@@ -164,12 +237,10 @@ class Layout:
                 yield lane, thread
 
 
-def _place(stacks: list[list[_Open]], begin: int, end: int) -> int:
-    """The first stack in which a slice nests, without those that are over."""
+def _place(stacks: list[_Stack], new: _Open) -> int:
+    """The first stack in which a slice nests."""
     for place, stack in enumerate(stacks):
-        while stack and stack[-1].end <= begin:
-            stack.pop()
-        if not stack or end <= stack[-1].end:
+        if stack.fits(new):
             return place
-    stacks.append([])
+    stacks.append(_Stack())
     return len(stacks) - 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +44,8 @@ _BATCH = 20_000
 _FOREVER = 2**62
 _EXACT_NS = 2**40 * 1000
 """[ns] Below this, viewers get exact nanoseconds from a double of microseconds."""
+_FIRST, _ENDS, _BEGINS, _LAST = range(4)
+"""The order of events of one time where it counts."""
 _NUMBERS = range(2**32)
 """The ids of processes and threads for which Perfetto has a place."""
 _OWN_PROCESS = 900_000_000
@@ -481,10 +484,12 @@ def _all_events(
     layout: Layout,
 ) -> Iterator[dict[str, Any]]:
     numbers = _Numbers(traces)
-    yield from _recorded(connection, numbers, span, layout)
+    late = _InOrder()
+    yield from _recorded(connection, numbers, span, layout, late)
     yield from numbers.extra_threads(layout)
     yield from _path(connection, span)
-    yield from _flows(connection, numbers, span, layout)
+    yield from _flows(connection, numbers, span, layout, late)
+    yield from late.events()
     yield from numbers.names()
     variants = connection.execute(_VARIANTS).fetchall()
     for place, (variant, method, scenario) in enumerate(variants, 1):
@@ -508,6 +513,7 @@ def _recorded(
     numbers: _Numbers,
     span: dict[str, int],
     layout: Layout,
+    late: _InOrder,
 ) -> Iterator[dict[str, Any]]:
     """The recorded events, with marks on the critical path and with slack."""
     for row in _batches(connection, _EVENTS, span):
@@ -536,9 +542,50 @@ def _recorded(
         if ph == "f" and layout.begins(lane, at):
             # Without it, viewers attach the end of a flow to the next slice.
             event["bp"] = "e"
-        yield {key: value for key, value in event.items() if value is not None} | (
+        whole = {key: value for key, value in event.items() if value is not None} | (
             _without_times(other) if other else {}
         )
+        if number in layout.pairs:
+            late.pair(whole, (ts, ts + dur), layout.rank(number))
+        elif ph in ("s", "t", "f") and layout.has_order(trace, at):
+            late.flow(whole, ts)
+        else:
+            yield whole
+
+
+class _InOrder:
+    """Begins, ends and flows whose order in the file counts: they are written last."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[tuple[int, int, int, int], dict[str, Any]]] = []
+
+    def pair(self, event: dict[str, Any], span: tuple[int, int], rank: int) -> None:
+        """Write a slice as a begin and an end."""
+        begin, end = span
+        opening = {name: value for name, value in event.items() if name != "dur"}
+        kept = ("name", "pid", "tid", FIELD)
+        closing = {name: event[name] for name in kept if name in event}
+        self._add((begin, _BEGINS, rank, 0), opening | {"ph": "B"})
+        is_empty = begin == end
+        key = (end, _BEGINS, rank, 2) if is_empty else (end, _ENDS, -rank, 0)
+        self._add(key, {"ph": "E", **closing, "ts": _us(end)})
+
+    def flow(self, event: dict[str, Any], at: int) -> None:
+        """Write an end of a recorded flow after all begins."""
+        self._add((at, _LAST, 0, 0), event)
+
+    def arrow(self, event: dict[str, Any], at: int, rank: int | None) -> None:
+        """Write an end of a flow of the path, after the begin of its slice if late."""
+        others = _FIRST if event["ph"] == "s" else _LAST
+        self._add((at, others, 0, 0) if rank is None else (at, _BEGINS, rank, 1), event)
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The events in their order."""
+        self._events.sort(key=itemgetter(0))
+        yield from (event for _, event in self._events)
+
+    def _add(self, key: tuple[int, int, int, int], event: dict[str, Any]) -> None:
+        self._events.append((key, event))
 
 
 def _without_times(other: str) -> dict[str, Any]:
@@ -609,6 +656,7 @@ def _flows(
     numbers: _Numbers,
     span: dict[str, int],
     layout: Layout,
+    late: _InOrder,
 ) -> Iterator[dict[str, Any]]:
     """Pairs of flow events from one event of the path to the next."""
     for number, row in enumerate(_batches(connection, _FLOWS, span), 1):
@@ -622,9 +670,15 @@ def _flows(
             "id": number,
             "args": {"weight": lasts / 1000, "critical": True, "type": kind},
         }
-        yield {"ph": "s", **source.place(numbers, layout), "ts": _us(at), **shared}
+        start = {"ph": "s", **source.place(numbers, layout), "ts": _us(at), **shared}
         ending = {"ph": "f", "bp": "e", **target.place(numbers, layout)}
-        yield {**ending, "ts": _us(until), **shared}
+        end = {**ending, "ts": _us(until), **shared}
+        ranks = source.rank(layout, at), target.rank(layout, until)
+        if ranks == (None, None):
+            yield from (start, end)
+        else:
+            late.arrow(start, at, ranks[0])
+            late.arrow(end, until, ranks[1])
 
 
 class _End(NamedTuple):
@@ -641,6 +695,12 @@ class _End(NamedTuple):
         """[ns] When no slice within it is open; its start if there is no such time."""
         found = layout.own_ns(self.node)
         return self.start_ns if found is None else found + self.shift_ns
+
+    def rank(self, layout: Layout, at: int) -> int | None:
+        """Its place among begins and ends, if a flow at a time has to be in order."""
+        lane = (self.trace, self.pid, self.tid)
+        is_late = layout.is_in_order(lane, at - self.shift_ns)
+        return layout.rank(self.node) if is_late else None
 
     def place(self, numbers: _Numbers, layout: Layout) -> dict[str, Any]:
         """The process and thread on which it is."""

@@ -282,10 +282,11 @@ HOST = {"ph": "X", "pid": 1, "tid": 1}
 WORK = {"ph": "X", "pid": 0, "tid": 7}
 CALL: dict[str, Any] = {**HOST, "cat": "cuda_runtime"}
 CROSSING: list[dict[str, Any]] = [
-    # A child begins with its op, another one with the end of that child.
+    # Children begin with their op, one of them without a length.
     {**HOST, "cat": "cpu_op", "name": "outer", "ts": 0, "dur": 200},
     {**HOST, "cat": "cpu_op", "name": "inner", "ts": 0, "dur": 40},
     {**HOST, "cat": "cpu_op", "name": "innermost", "ts": 0, "dur": 40},
+    {**HOST, "cat": "cpu_op", "name": "instant", "ts": 0, "dur": 0},
     {**HOST, "cat": "cpu_op", "name": "next", "ts": 40, "dur": 5},
     {
         **CALL,
@@ -341,6 +342,7 @@ def test_arrows_meet_their_slices(ending: str, tmp_path: Path, load: Load) -> No
     assert [(a, b, (at - first) // 1000, dur // 1000) for a, b, at, dur in nested] == [
         ("inner", "outer", 0, 40),
         ("innermost", "inner", 0, 40),
+        ("instant", "innermost", 0, 0),
         ("next", "outer", 40, 5),
         ("outer", None, 0, 200),
     ]

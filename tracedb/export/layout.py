@@ -6,11 +6,11 @@ recorded thread stays in `FIELD`, from which `tracedb ingest` restores it.
 
 Viewers attach a flow to the innermost slice at its time. So the flow of a slice must be
 at a time when no slice within it is open. Perfetto takes the slice that began last,
-even if it is over, until it reads another begin or an end. It reads whole slices (`X`)
-of one time first, then begins, ends and flows in the order of the file. So what begins
-with a slice of the critical path around it is written as a begin and an end, in order
-with the flows of that time, and so is what begins when such a pair ends. The others
-stay whole, because some readers know only these.
+even if it is over, until it reads another begin or an end. Of one time, it reads ends
+first, then whole slices (`X`), then begins, flows and slices without length in the
+order of the file. So what begins with a slice of the critical path around it is written
+as a begin and an end, in order with the flows of that time. The others stay whole,
+because some readers know only these.
 """
 
 from __future__ import annotations
@@ -94,33 +94,6 @@ class _Open(NamedTuple):
     is_pair: bool = False
 
 
-class _Stack:
-    """The open slices of a thread, and the times at which its pairs end."""
-
-    def __init__(self) -> None:
-        self.open: list[_Open] = []
-        self.pair_ends: set[int] = set()
-
-    def fits(self, new: _Open) -> bool:
-        """Whether a slice nests in what is open; closes what is over."""
-        while self.open and self.open[-1].end <= new.begin:
-            self.open.pop()
-        return not self.open or new.end <= self.open[-1].end
-
-    def is_in_order(self, new: _Open) -> bool:
-        """Whether other begins or ends of its time must come before a slice."""
-        outer = self.open[-1] if self.open else new
-        return (outer.is_pair and outer.begin == new.begin) or (
-            new.begin in self.pair_ends
-        )
-
-    def push(self, new: _Open) -> None:
-        """Open a slice."""
-        self.open.append(new)
-        if new.is_pair:
-            self.pair_ends.add(new.end)
-
-
 class Layout:
     """The extra threads and the pairs of an export, and the times of flows."""
 
@@ -148,10 +121,10 @@ class Layout:
         nodes = connection.execute(_NODES).fetchall()
         self._own: dict[int, int | None] = dict.fromkeys(node for (node,) in nodes)
         self.pairs: set[int] = set()
-        """The slices that are written as a begin and an end."""
+        """The slices that are written in order with flows, as a begin and an end."""
         found = connection.execute(_SLICES)
         lane: Lane | None = None
-        stacks: list[_Stack] = []
+        stacks: list[list[_Open]] = []
         rank = 0
         while rows := found.fetchmany(20_000):
             for event, trace, pid, tid, begin, end in rows:
@@ -160,16 +133,17 @@ class Layout:
                 rank += 1
                 self._put(lane, stacks, rank, _Open(begin, end, event))
 
-    def _put(self, lane: Lane, stacks: list[_Stack], rank: int, new: _Open) -> None:
+    def _put(
+        self, lane: Lane, stacks: list[list[_Open]], rank: int, new: _Open
+    ) -> None:
         place = _place(stacks, new)
         stack = stacks[place]
-        is_covering = bool(stack.open) and self._covers(stack.open[-1], new)
-        if self._has_pairs(lane) and (is_covering or stack.is_in_order(new)):
+        if stack and self._covers(stack[-1], new) and self._may_pair(lane):
             new = new._replace(is_pair=True)
             self.pairs.add(new.event)
             self._pair_begins.add((lane, new.begin))
             self._pair_times.add((lane[0], new.begin))
-        stack.push(new)
+        stack.append(new)
         if new.event in self._own:
             self._own[new.event] = new.begin
         if new.is_pair or new.event in self._own:
@@ -180,19 +154,21 @@ class Layout:
         # The outermost slice that begins at a time has the flows there.
         self._begins.setdefault((lane, new.begin), thread)
 
-    def _has_pairs(self, lane: Lane) -> bool:
+    def _may_pair(self, lane: Lane) -> bool:
         return self.is_chrome and lane not in self._with_pairs
 
     def _covers(self, outer: _Open, new: _Open) -> bool:
         """Whether a slice begins when the one around it would have its flows.
 
         Until its end, the outer one is not innermost. Viewers count the end itself to
-        the slice.
+        the slice. What has no length is written after the flows.
         """
         own = self._own.get(outer.event)
         if own is None or new.begin > own:
-            return False
-        self._own[outer.event] = new.end + 1 if new.end + 1 < outer.end else None
+            return outer.is_pair and outer.begin == new.begin
+        if new.begin < new.end or not self.is_chrome:
+            later = new.end + 1
+            self._own[outer.event] = later if later < outer.end else None
         return True
 
     def _thread(self, lane: Lane, place: int) -> int:
@@ -237,10 +213,12 @@ class Layout:
                 yield lane, thread
 
 
-def _place(stacks: list[_Stack], new: _Open) -> int:
-    """The first stack in which a slice nests."""
+def _place(stacks: list[list[_Open]], new: _Open) -> int:
+    """The first stack in which a slice nests, without those that are over."""
     for place, stack in enumerate(stacks):
-        if stack.fits(new):
+        while stack and stack[-1].end <= new.begin:
+            stack.pop()
+        if not stack or new.end <= stack[-1].end:
             return place
-    stacks.append(_Stack())
+    stacks.append([])
     return len(stacks) - 1

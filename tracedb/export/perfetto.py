@@ -560,15 +560,16 @@ class _InOrder:
         self._events: list[tuple[tuple[int, int, int, int], dict[str, Any]]] = []
 
     def pair(self, event: dict[str, Any], span: tuple[int, int], rank: int) -> None:
-        """Write a slice as a begin and an end."""
+        """Write a slice as a begin and an end, unless it has no length."""
         begin, end = span
+        if begin == end:
+            self._add((begin, _BEGINS, rank, 0), event)
+            return
         opening = {name: value for name, value in event.items() if name != "dur"}
         kept = ("name", "pid", "tid", FIELD)
         closing = {name: event[name] for name in kept if name in event}
         self._add((begin, _BEGINS, rank, 0), opening | {"ph": "B"})
-        is_empty = begin == end
-        key = (end, _BEGINS, rank, 2) if is_empty else (end, _ENDS, -rank, 0)
-        self._add(key, {"ph": "E", **closing, "ts": _us(end)})
+        self._add((end, _ENDS, -rank, 0), {"ph": "E", **closing, "ts": _us(end)})
 
     def flow(self, event: dict[str, Any], at: int) -> None:
         """Write an end of a recorded flow after all begins."""

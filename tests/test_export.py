@@ -27,9 +27,11 @@ OTHER_IDS = (
 TIMES = {"start_ns", "end_ns", "gpu_end_ns", "source_ns", "target_ns"}
 IDENTIFIED = """
 SELECT event_id, row_number() OVER (
-    ORDER BY ts_ns, dur_ns DESC, pid, tid, ph, cat, name, id, event_id
+    ORDER BY
+        ts_ns, end_ns DESC, pid, tid, replace(ph, 'B', 'X'), cat, name, id, event_id
 ) AS number
 FROM raw.event
+LEFT JOIN (SELECT event_id, end_ns FROM staging.slice) USING (event_id)
 WHERE ph NOT IN ('M', 'E') AND coalesce(cat, '') <> 'critical_path'
 """
 SAME = (

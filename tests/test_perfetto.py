@@ -318,6 +318,16 @@ CROSSING: list[dict[str, Any]] = [
 ]
 
 
+OPS = """
+SELECT
+    op.name, parent.name, op.start_ns - min(op.start_ns) OVER (),
+    op.end_ns - op.start_ns
+FROM staging.op AS op
+LEFT JOIN staging.op AS parent ON op.parent_op_id = parent.op_id
+ORDER BY op.name
+"""
+
+
 @pytest.mark.parametrize("ending", [".json", ".pftrace"])
 def test_arrows_meet_their_slices(ending: str, tmp_path: Path, load: Load) -> None:
     """Not the range around it, a child that begins with it, or an overlapping slice."""
@@ -346,6 +356,14 @@ def test_arrows_meet_their_slices(ending: str, tmp_path: Path, load: Load) -> No
         ("next", "outer", 40, 5),
         ("outer", None, 0, 200),
     ]
+    if ending == ".json":
+        text = (tmp_path / "out.json").read_text()
+        assert '"ph":"B"' in text
+        with tracedb.open() as database:
+            database.ingest([tmp_path / "out.json"])
+            assert rows(database, "FROM raw.ingest_issue") == []
+            again = rows(database, OPS)
+        assert again == [(a, b, at - first, dur) for a, b, at, dur in nested]
 
 
 def test_names_and_arguments_may_be_anything(tmp_path: Path, load: Load) -> None:

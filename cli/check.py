@@ -101,10 +101,11 @@ def check(  # noqa: PLR0913 (one parameter an option)
 def _words(row: dict[str, Any]) -> str:
     """The time before and after, and the limit, as text."""
     change = row["change_ns"]
+    longer = "longer" if change > 0 else "shorter"
+    by = f"{_with_share(row, abs(change))} {longer}" if change else "no change"
     return (
         f"{row['measure']}: was {duration(row['a_ns'])}, now {duration(row['b_ns'])}: "
-        f"{_with_share(row, abs(change))} {'longer' if change > 0 else 'shorter'}, "
-        f"allowed {_with_share(row, row['limit_ns'])}"
+        f"{by}, allowed {_with_share(row, row['limit_ns'])}"
     )
 
 

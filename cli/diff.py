@@ -29,7 +29,7 @@ _PARTS = {
 }
 """The parts of a difference, with the columns of each table."""
 _HEADINGS = {
-    "kind": "Critical path by kind, mean per step",
+    "kind": "Critical path by kind, mean per {one}",
     "path": "Places on the critical path",
     "work": "Ops (without nested ops) and GPU work, on the path or not",
 }
@@ -107,7 +107,7 @@ def diff(  # noqa: PLR0913 (one parameter an option)
         tell(line)
     for part in [rows] if rows else list(_HEADINGS):
         if not rows:
-            output.text(f"\n{_HEADINGS[part]}")
+            output.text(f"\n{_HEADINGS[part].format(one=_one(found))}")
         _write(found, part, top, output)
 
 
@@ -135,6 +135,11 @@ def _shown(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _one(found: Difference) -> str:
+    """What is compared: steps, or traces without steps."""
+    return "step" if found.sides[0].has_steps else "trace"
+
+
 def _head(found: Difference) -> Iterator[str]:
     """The periods of both sides, and whether the change is significant."""
     (period,) = found["period"].iter_rows(named=True)
@@ -148,8 +153,7 @@ def _head(found: Difference) -> Iterator[str]:
     change = period["change_ns"]
     longer = "longer" if change > 0 else "shorter"
     by = f"{duration(abs(change))} ({share(abs(period['change_share'] or 0))}) {longer}"
-    whose = "Steps" if found.sides[0].has_steps else "Traces"
-    yield f"{whose} of B are {by} on average:"
+    yield f"{_one(found).capitalize()}s of B are {by} on average:"
     yield _verdict(period)
 
 

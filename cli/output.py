@@ -67,7 +67,7 @@ class Output:
     def text(self, text: str) -> None:
         """Write text that goes with a table; other formats leave it out.
 
-        In a terminal, lines break between words.
+        Lines break between words.
         """
         if self.format == "table":
             lines = map(printable, text.split("\n"))
@@ -76,7 +76,7 @@ class Output:
 
 def _by_subject(questions: list[tuple[str, str, str]]) -> Iterator[str]:
     """Yield the lines of a list of questions, with a heading for each subject."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else IN_A_PIPE
+    width = _width()
     first = max(len(question) for _, question, _ in questions) + 4
     for subject, group in groupby(questions, key=itemgetter(0)):
         yield f"{subject}:"
@@ -87,11 +87,12 @@ def _by_subject(questions: list[tuple[str, str, str]]) -> Iterator[str]:
 
 
 def _broken(line: str) -> list[str]:
-    if not sys.stdout.isatty():
-        return [line]
     indent = line[: len(line) - len(line.lstrip())]
-    width = shutil.get_terminal_size().columns
-    return wrapped(line, width, rest=f"{indent}  ") or [line]
+    return wrapped(line, _width(), rest=f"{indent}  ") or [line]
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else IN_A_PIPE
 
 
 def to_stdout(name: str) -> Output:

@@ -323,8 +323,11 @@ def _beside_the_path(saving: dict[str, int], grown: str) -> list[str]:
     if lost_ns < 0:
         return [f"{part} because waits become shorter, or are gone"]
     if saving["saved_ns"] < 0:
-        return [f"{part} from work that did not bound the steps; these grow: {grown}"]
-    return [f"{part} is lost, because these grow: {grown}"]
+        return [
+            f"{part} from work that did not bound the steps; what grows most: {grown}"
+        ]
+    lost = f"{part} is lost, because other work is on the path then"
+    return [f"{lost}; what grows most: {grown}"]
 
 
 def _band(summary: pl.DataFrame) -> list[str]:

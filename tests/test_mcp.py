@@ -37,6 +37,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "top": ("ask", {"question": "top_kernel", "limit": 2}),
     "step": ("ask", {"question": "overhead", "step": 2}),
     "no step": ("ask", {"question": "overhead", "step": 99}),
+    "no rows": ("ask", {"question": "straggler"}),
     "no question": ("ask", {"question": "top_kernels"}),
     "relations": ("relations", {}),
     "relation": ("relations", {"name": "question.lever"}),
@@ -138,6 +139,11 @@ def test_questions_are_listed_and_answered(answers: dict[str, Any], path: Path) 
     assert [row[0] for row in top["rows"]] == whole.to_series(0).to_list()[:2]
     assert top["note"] == f"first 2 rows of {whole.height}"
     assert len(value(answers["step"])["rows"]) == of_step.height
+    none = value(answers["no rows"])
+    assert none["rows"] == []
+    assert none["note"] == (
+        "no rows; the run has only one rank, so there is nothing to compare"
+    )
 
 
 def test_relations_are_listed_and_described(answers: dict[str, Any]) -> None:

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from support import SAMPLES, DatabaseOf, Ingested, rows
 from test_efficiency import kernel
 from test_report import HOSTILE, hostile_trace
 
 import tracedb
 from tracedb import plots
+from tracedb.cli.main import tracedb as command
 from tracedb.plots import PLOTS
 from tracedb.report.sections import SECTIONS
 
@@ -35,6 +37,18 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tracedb.open(made / "run.duckdb") as database:
         database.ingest([hostile_trace(made / "a.json")], run=HOSTILE[0])
     return made / "run.duckdb"
+
+
+def test_a_summary_is_displayed_as_text(hostile: Path) -> None:
+    """It is what the command prints; in HTML, names are text."""
+    with tracedb.open(hostile, read_only=True) as database:
+        found = database.summary()
+    printed = CliRunner().invoke(command, ["summary", str(hostile)]).stdout
+    assert repr(found).split("\n")[0] == printed.split("\n")[0]
+    assert "What takes the time" in repr(found)
+    html = found._repr_html_()
+    assert html.startswith("<pre>")
+    assert html.count("<") == html.count("</") * 2 == 2
 
 
 def test_every_plot_has_a_section() -> None:

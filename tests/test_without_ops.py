@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from test_cli import ask, run, tiny_trace
 
-from tracedb import catalog
+from tracedb import catalog, reasons
 from tracedb import open as open_database
-from tracedb.cli import missing_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,19 +30,19 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_steps_are_a_reason_only_where_they_help(recorded: tuple[Path, Path]) -> None:
     """What is empty with a step, too, has another reason for being so."""
-    reasons: list[dict[str, str]] = []
+    found: list[dict[str, str]] = []
     for path in recorded:
         with open_database(path, read_only=True) as db:
-            reasons.append(
+            found.append(
                 {
-                    question.name: missing_steps._reason(db, question.name)  # noqa: SLF001
+                    question.name: reasons._reason(db, question.name)  # noqa: SLF001
                     for question in catalog.relations()
                     if question.layer == "question"
                     and not question.parameters
                     and db.ask(question.name).is_empty()
                 }
             )
-    without, one = reasons
+    without, one = found
     assert {"period", "overhead_by_op"} <= without.keys()
     # What hangs is told apart from what was not recorded; a band takes three steps.
     assert {name for name, why in one.items() if not why} == {"stuck_collective"}

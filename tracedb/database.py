@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from tracedb.diff import Difference
     from tracedb.part import Part, Within
+    from tracedb.summary import Summary
     from tracedb.whatif.scenario import Edit
 
     Pair = tuple[int | None, int | None]
@@ -787,15 +788,16 @@ class Database:
         return table(f"tracedb {self.path}", rows.iter_rows(named=True))
 
     @own_errors()
-    def summary(self, run: int | None = None) -> dict[str, pl.DataFrame]:
+    def summary(self, run: int | None = None) -> Summary:
         """The answers of the summary by question; for all runs, or for one.
 
-        The questions are `tracedb.summary.PARTS`. Raises `QueryError` if there is no
-        such run.
+        Displayed, they are the text of `tracedb summary`. The questions are
+        `tracedb.summary.PARTS`. Raises `QueryError` if there is no such run.
         """
-        from tracedb.summary import summary
+        from tracedb.summary import Summary, summary
 
-        return summary(self, None if run is None else whole_number(run))
+        chosen = None if run is None else whole_number(run)
+        return Summary(summary(self, chosen), str(self.path))
 
     @own_errors()
     def export(

@@ -1,4 +1,4 @@
-"""Format rows as safe HTML for notebooks."""
+"""Format rows and text as safe HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -29,14 +29,26 @@ def table(heading: str, rows: Iterable[dict[str, Any]]) -> str:
     return f"{_tag('p', heading)}<table>{_line(heads)}{''.join(lines)}</table>"
 
 
+def preformatted(text: str) -> str:
+    r"""Lines of text.
+
+    >>> preformatted("a <b>\nc")
+    '<pre>a &lt;b&gt;\nc</pre>'
+    """
+    return f"<pre>{chr(10).join(map(_safe, text.splitlines()))}</pre>"
+
+
 def _line(cells: Iterable[str]) -> str:
     return f"<tr>{''.join(cells)}</tr>"
 
 
 def _tag(name: str, text: str) -> str:
+    return f"<{name}>{_safe(text)}</{name}>"
+
+
+def _safe(text: str) -> str:
     # Direction marks would affect text beyond the cell.
-    safe = "".join(c if c.isprintable() else _HIDDEN for c in text)
-    return f"<{name}>{escape(safe)}</{name}>"
+    return escape("".join(c if c.isprintable() else _HIDDEN for c in text))
 
 
 def _bare(column: str) -> str:

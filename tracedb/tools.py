@@ -12,6 +12,7 @@ from tracedb import live
 from tracedb.database import Database
 from tracedb.errors import QueryError
 from tracedb.lookup import find_relation
+from tracedb.reasons import why_empty
 from tracedb.summary.text import lines
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tracedb.live import P, T
 
 INSTRUCTIONS = """\
-A tracedb database of profiler traces of deep-learning training (PyTorch Kineto).
+A tracedb database of profiler traces of deep-learning programs, of PyTorch or others.
 Start with `summary`. `questions` lists the questions that `ask` answers. For anything
 else, write DuckDB SQL: `relations` lists the relations; with a name, it describes the
 columns and their units. `whatif` predicts the effect of a change on step time. Times
@@ -130,7 +131,11 @@ def _answer(
     step: int | None,
     rank: int | None,
 ) -> dict[str, Any]:
-    return live.table(database.ask(question, *values, step=step, rank=rank), most)
+    rows = database.ask(question, *values, step=step, rank=rank)
+    found = live.table(rows, most)
+    if rows.is_empty():
+        found["note"] = "; ".join(["no rows", *why_empty(database, question)])
+    return found
 
 
 def _relations(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracedb.markup import preformatted
 from tracedb.part import no_such_number
 
 if TYPE_CHECKING:
@@ -18,6 +19,25 @@ PARTS = (
     *("stuck_collective", "step_mark", "job", "trust"),
 )
 """The questions (`question.<name>`) of a summary."""
+
+
+class Summary(dict[str, "pl.DataFrame"]):
+    """The answers of a summary by question, displayed as the text of the command."""
+
+    def __init__(self, answers: Mapping[str, pl.DataFrame], path: str) -> None:
+        """Keep the answers, and the database that the advice is about."""
+        super().__init__(answers)
+        self._path = path
+
+    def __repr__(self) -> str:
+        """The text that the command prints."""
+        from tracedb.summary.text import lines
+
+        return "\n".join(lines(self, self._path))
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        return preformatted(repr(self))
 
 
 def summary(

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 _FLOORS = 1.5
 """What a kernel that no family models takes in any case, in floors."""
-_MOVED_SHARE = 0.79
-"""Of the memory's bandwidth, what it reaches: `other` in `kernel_efficiency`."""
 _DOUBT = 3
 """How many times as long as its bytes it may take: it may compute, or read twice."""
 _INDICES = frozenset(("long int", "int", "long"))
@@ -53,7 +51,7 @@ class Device:
     per_node: int = 8
     """GPUs per node."""
     bytes_per_ns: float = 1_000.0
-    """[B/ns] The bandwidth of its memory."""
+    """[B/ns] What kernels of no known family reach of its memory's bandwidth."""
 
     @classmethod
     def of(cls, connection: duckdb.DuckDBPyConnection, gpu: str) -> Device:
@@ -89,8 +87,11 @@ class KernelTime:
 
 
 _DEVICE = """
-SELECT hardware, floor_ns, memory_bytes, devices_per_node, dram_bytes_per_second / 1e9
+SELECT
+    hardware, floor_ns, memory_bytes, devices_per_node,
+    dram_bytes_per_second * memory_share / 1e9
 FROM prediction.hardware
+INNER JOIN prediction.kernel_efficiency ON family = 'other'
 LEFT JOIN prediction.memory_capacity USING (hardware)
 WHERE kind = 'gpu' AND NOT is_generic AND regexp_matches($gpu, name_pattern, 'i')
 ORDER BY ordinal
@@ -235,8 +236,7 @@ def one_of_each(
 def _guess(node: Node, count: int, device: Device) -> KernelTime:
     """The time of each of so many kernels that no family models: that of its bytes."""
     least = int(_FLOORS * device.floor_ns)
-    rate = _MOVED_SHARE * device.bytes_per_ns
-    moved_ns = int(_moved_bytes(node) / max(count, 1) / rate)
+    moved_ns = int(_moved_bytes(node) / max(count, 1) / device.bytes_per_ns)
     return KernelTime(
         least + moved_ns, least, least + _DOUBT * moved_ns, is_modelled=False
     )

@@ -1169,18 +1169,23 @@ def test_error_on_public_traces(
 
 
 def test_families_of_fbgemm_ops(counted: tracedb.Database) -> None:
-    """Ops that move data are `index`; products and unknown ops have no model."""
+    """Moved elements are `index`, columns `copy`; products have no model."""
     moved = (
         "permute_2D_sparse_data",
         "asynchronous_complete_cumsum",
         "jagged_to_padded",
+    )
+    columns = (
+        "permute_pooled_embs_auto_grad",
+        "permute_duplicate_pooled_embs",
+        "recat_embedding_grad_output_mixed_D_batch",
     )
     others = ("f8f8bf16_rowwise", "bf16i4bf16_rowwise", "jagged_dense_bmm", "new_op")
     query = """
         SELECT arg_min(family, ordinal) FROM prediction.op_family
         WHERE regexp_full_match('fbgemm::' || ?, pattern)
     """
-    for names, family in ((moved, "index"), (others, None)):
+    for names, family in ((moved, "index"), (columns, "copy"), (others, None)):
         for name in names:
             found = counted.connection.execute(query, [name]).fetchone()
             assert found == (family,), name

@@ -28,6 +28,12 @@ FROM (VALUES
     ('scatter.*|masked_scatter', 'index', 'index', 1),
     ('index|_unsafe_index|gather|take|masked_select', 'index', 'index', 0),
     ('tril|triu|roll|flip', 'index', 'index', 0),
+    -- Each warp copies adjacent columns, so these are no lookups.
+    (
+        'fbgemm::(permute_(duplicate_)?pooled_embs|recat_embedding_grad_output).*'
+        || '|torch::autograd::CppNode<.*PermutePooledEmbsFunction.*',
+        'copy', 'copy', 0
+    ),
     -- FBGEMM's GEMMs of quantized matrices (`f8f8bf16_rowwise`) are not listed: their
     -- inputs also hold scales and packed elements.
     (

@@ -130,8 +130,9 @@ def predict(  # noqa: PLR0913 (one parameter an option)
     predicts kernel times from shapes. other_steps, other_ranks and shared learn host
     times only from the other steps of the trace, the other ranks of the run, and the
     other runs on the same GPU. library learns them from a file of `tracedb overheads
-    learn`. lin2022 is the algorithm of Lin et al. 2022. Columns show how much was taken
-    as measured, and how much time has no cause.
+    learn`; without one, it has those that ship with tracedb, of the middle host of
+    public traces. lin2022 is the algorithm of Lin et al. 2022. Columns show how much
+    was taken as measured, and how much time has no cause.
 
     A scenario is a list of edits: {"fast GEMM": [{"target": "gpu", "name": "*gemm*",
     "factor": 0.5}]}. The default method for scenarios is replay. docs/scenarios.md

@@ -427,10 +427,10 @@ class Database:
 
         Without a method, returns the stored methods; other methods are simulated on
         demand. The method `library` learns host times from a file that `tracedb
-        overheads learn` wrote; it is the default if `library` is given. The other
-        arguments select a part of the steps, as in `relation`. Raises
-        `QueryError` for a method that is not in `tracedb.METHODS`, `LibraryError` for a
-        file that is not a library.
+        overheads learn` wrote; it is the default if `library` is given. Without a file,
+        it has the host times that ship with tracedb. The other arguments select a part
+        of the steps, as in `relation`. Raises `QueryError` for a method that is not in
+        `tracedb.METHODS`, `LibraryError` for a file that is not a library.
         """
         return self._of_method("critical_path.step_time", method, library, part)
 
@@ -488,10 +488,11 @@ class Database:
         Answers in the block are for these methods only: for the baseline, and for each
         scenario of the edits, which may also be a file (`tracedb.whatif.scenario`).
         This database does not change. `library` is the file that the method `library`
-        learns from. With `only_steps`, scenarios that change only durations are
-        evaluated with arrays, which is much faster: step times
-        (`question.scenario_effect`, `critical_path.step_period`) are the same, and
-        other relations lack these scenarios.
+        learns from; without one, it has the host times that ship with tracedb. With
+        `only_steps`, scenarios that change only durations are evaluated with arrays,
+        which is much faster: step times (`question.scenario_effect`,
+        `critical_path.step_period`) are the same, and other relations lack these
+        scenarios.
 
         >>> with tracedb.open() as db, db.simulate(["replay"]) as beside:
         ...     beside.ask("gpu_active").height
@@ -507,11 +508,6 @@ class Database:
             self._check_method(method)
             if edits is not None and method in _LIN2022:
                 raise QueryError(f"method {method} has no scenarios; choose another")
-        if "library" in methods and library is None:
-            raise QueryError(
-                "the method library needs a file (`tracedb predict --library FILE`); "
-                "`tracedb overheads learn` writes one"
-            )
         if isinstance(edits, (str, Path)):
             edits = read_scenarios(edits)
         elif edits is not None:

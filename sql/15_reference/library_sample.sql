@@ -1,5 +1,6 @@
 -- Overheads of other databases for a prediction to learn from, from a file written by
--- `tracedb overheads learn`; filled in a side database, for one prediction.
+-- `tracedb overheads learn`, or the host times that ship with tracedb; filled in a side
+-- database, for one prediction.
 -- One row per span of host time.
 -- Key: trace_sha256, thread, position.
 CREATE TABLE reference.library_sample (

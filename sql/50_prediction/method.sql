@@ -11,7 +11,8 @@ CREATE VIEW prediction.method (
     -- Source of host times in steps: NULL as measured; otherwise expected from similar
     -- spans in the `run` (`run_by_name`: similar only in type and name), in the
     -- `other_steps` of the trace, in the `other_ranks` of the run, in the `other_runs` of
-    -- the database, or in a `library` of other databases.
+    -- the database, or in a `library` of other databases (without one, what ships with
+    -- tracedb).
     host_from,
     -- Whether kernel times come from models; otherwise as measured.
     models_kernels,

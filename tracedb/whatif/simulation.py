@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from tracedb import catalog, overhead_library
+from tracedb import catalog, overhead_library, usual_overheads
 from tracedb.duck import connections, literal, quoted, scalar
 from tracedb.errors import ScenarioError
 from tracedb.whatif import batch_change, changed_work, twin
@@ -61,11 +61,11 @@ def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
     """A connection whose relations are for these methods, within the block.
 
     They are simulated for the baseline and for each scenario of the edits; the method
-    `library` learns from that file. Relations that depend on them are computed in
-    memory unless stored; others are those of the database. With `only_steps`, arrays
-    evaluate scenarios that change only durations (`twin`), and give only their step
-    times. Raises `ScenarioError` for an edit that matches nothing, or two that
-    conflict.
+    `library` learns from that file, or has the host times that ship with tracedb.
+    Relations that depend on them are computed in memory unless stored; others are those
+    of the database. With `only_steps`, arrays evaluate scenarios that change only
+    durations (`twin`), and give only their step times. Raises `ScenarioError` for an
+    edit that matches nothing, or two that conflict.
     """
     there = [int(n) for (n,) in connection.execute(_THERE, [[*methods]]).fetchall()]
     with ExitStack() as stack:
@@ -80,6 +80,8 @@ def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
                 check_conflicts(cursor)
             if library is not None:
                 overhead_library.load(cursor, library)
+            elif "library" in methods:
+                usual_overheads.load(cursor)
             twins = twin.variants(cursor, twin.only_times(edits) if only_steps else ())
             _fill(cursor, stored, there, [n for of in twins.values() for n in of])
             for base, of in twins.items():

@@ -38,6 +38,7 @@ _BRIEF = ("run_id", "trace_id", "recorded_by", "rank", "event_count", "path")
         "tracedb ingest traces/ --db run.duckdb",
         "tracedb ingest rank0.json.gz rank0_et.json.gz --db run.duckdb --pair",
         r"tracedb ingest serve.json.gz --db run.duckdb --step-mark 'step\[DECODE.*'",
+        r"tracedb ingest serve.json.gz --db run.duckdb --step-mark '.*: execute_model'",
         "tracedb ingest job.csv --db run.duckdb --map kind=type --map gpu=rank",
     )
 )
@@ -80,9 +81,11 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     that are already in the database are skipped. A Parquet or CSV file is a table of
     operations (docs/stragglers.md). Ranks that were recorded together become one run,
     unless --run names it, and each execution graph is paired with its trace. Steps are
-    the profiler's ProfilerStep#N ranges, the user ranges that match --step-mark, the
-    time from one range that matches --step-from to the next, or with --one-step the
-    whole trace. The step options also apply to given files that are already in the
+    the profiler's ProfilerStep#N ranges, the ranges that match --step-mark, the time
+    from one range that matches --step-from to the next, or with --one-step the whole
+    trace. The ranges are user ranges and ops; if none matches, Python functions by the
+    names that the profiler records, `server.py(300): step`; otherwise launches and
+    other calls. The step options also apply to given files that are already in the
     database. Prints the new files.
     """
     with tracedb.open(database) as db:

@@ -53,12 +53,12 @@ scenario = click.option(
 step_mark = click.option(
     "--step-mark",
     metavar="REGEX",
-    help="User ranges that mark the steps, if there are no ProfilerStep ranges.",
+    help="Ranges that mark the steps, instead of ProfilerStep ranges.",
 )
 step_from = click.option(
     "--step-from",
     metavar="REGEX",
-    help="User ranges that start a step; it lasts until the next such range.",
+    help="Ranges that start a step; it lasts until the next such range.",
 )
 one_step = click.option(
     "--one-step",

@@ -110,10 +110,10 @@ def test_steps_of_a_thread_follow_each_other(
     [
         (
             "iter.*",
-            r"no user range has such a name; .* 'step\\\[DECODE bs=\[0-9\]\+\\\]'",
+            r"call has such a name; .* 'step\\\[DECODE bs=\[0-9\]\+\\\]'",
         ),
         ("step[", "not a regular expression"),
-        ("DECODE", "no user range has such a name"),
+        ("DECODE", "no user range, op, Python function or call has such a name"),
     ],
 )
 def test_a_mark_without_matches_is_refused(
@@ -290,7 +290,7 @@ def test_one_kind_of_mark_at_a_time(training: Path, database: tracedb.Database) 
     """Both options at once are refused, and so is a range that begins no step."""
     with pytest.raises(tracedb.IngestError, match="use only one of these"):
         database.ingest([training], step_mark="forward", step_from="forward")
-    with pytest.raises(tracedb.IngestError, match="no two user ranges of a thread"):
+    with pytest.raises(tracedb.IngestError, match="calls of a thread have such a name"):
         database.ingest([training], step_from="setup")
     assert rows(database, "SELECT count(*) FROM raw.trace") == [(0,)]
 
@@ -325,6 +325,109 @@ def unmarked(tmp_path: Path) -> list[Path]:
     return paths
 
 
+SERVER = "vllm/engine/core.py({}): {}"
+STEP = r"vllm/engine/core\.py\(30\): step"
+
+
+def launched(start: int, number: int) -> list[dict[str, Any]]:
+    """A launch of 5 us, and its kernel."""
+    args = {"correlation": number, "device": 0, "stream": 7}
+    launch = event("cudaGraphLaunch", start, 5, "cuda_runtime") | {"args": args}
+    kernel = event("decode", start + 6, 40, "kernel") | {"args": args}
+    return [launch, kernel | {"pid": 0, "tid": 7}]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Path:
+    """A server without user ranges, recorded with stacks: four steps of a loop.
+
+    Each calls itself once. A helper is called as often but hardly takes any time, and a
+    thread that runs nothing is in one function after another.
+    """
+    events = [event(SERVER.format(9, "loop"), 0, 430, "python_function")]
+    for number in range(4):
+        start = 100 * number + 10
+        events += [
+            event(SERVER.format(*of), start + at, duration, "python_function")
+            for of, at, duration in [
+                ((30, "step"), 0, 90),
+                ((30, "step"), 2, 85),
+                ((50, "schedule"), 5, 3),
+            ]
+        ]
+        events.append(event("wait (monitor.py)", start, 99, "python_function"))
+        events[-1] |= {"tid": 2, "name": "monitor.py(3): wait"}
+        events += launched(start + 20, number + 1)
+    path = tmp_path / "engine.json"
+    path.write_text(json.dumps(events))
+    return path
+
+
+def test_python_functions_mark_steps(engine: Path, tmp_path: Path) -> None:
+    """The function that takes most of the time is suggested; its calls are steps."""
+    path = str(tmp_path / "run.duckdb")
+    reported = CliRunner().invoke(main, ["ingest", str(engine), "--db", path]).stderr
+    assert f"no steps: --step-mark could use '{STEP}'\n" in reported
+    with tracedb.open(path) as database:
+        marks = database.ask("step_mark")
+        columns = ("option", "mark", "occurrences", "total_ns", "kind")
+        assert marks.select(columns).rows() == [
+            ("--step-mark", STEP, 4, 360_000, "function")
+        ]
+        database.ingest([engine], step_mark=STEP)
+        name = SERVER.format(30, "step")
+        assert rows(database, STEPS) == [(name, n, 90_000) for n in range(4)]
+        assert rows(database, "SELECT role FROM staging.thread") == [("main",)]
+        assert database.predict("replay").height == 4
+        database.ingest([engine], step_from=STEP)
+        assert rows(database, STEPS) == [(name, n, 100_000) for n in range(3)]
+
+
+@pytest.mark.until("staging")
+def test_launches_mark_steps(engine: Path, database: tracedb.Database) -> None:
+    """Each replay of a CUDA graph starts a step, if nothing else has its name."""
+    database.ingest([engine], step_from="cudaGraphLaunch")
+    assert rows(database, STEPS) == [("cudaGraphLaunch", n, 100_000) for n in range(3)]
+    # A function or a user range of that name comes first.
+    events = json.loads(engine.read_text())
+    for category in ("python_function", "user_annotation"):
+        events += [event("cudaGraphLaunch", 7 * len(events), 5, category)] * 2
+        engine.write_text(json.dumps(events))
+        database.ingest([engine], step_mark="cudaGraphLaunch")
+        found = rows(
+            database,
+            "SELECT DISTINCT cat FROM staging.step AS step INNER JOIN raw.event "
+            "ON step_id = event_id "
+            "WHERE step.trace_id = (SELECT max(trace_id) FROM raw.trace)",
+        )
+        assert found == [(category,)]
+
+
+def test_functions_give_the_steps_that_ranges_give(
+    tmp_path: Path, database: tracedb.Database, ingested: Ingested
+) -> None:
+    """Step marks recorded as calls of a function: every period and path is the same."""
+    for source in sorted((SAMPLES / "generated_gpu").glob("rank*.json.gz")):
+        trace = json.loads(gzip.decompress(source.read_bytes()))
+        for one in trace["traceEvents"]:
+            if str(one["name"]).startswith("ProfilerStep#"):
+                one |= {"cat": "python_function", "name": "train.py(3): train"}
+        (tmp_path / source.stem).write_text(json.dumps(trace))
+    database.ingest([tmp_path], step_mark=r"train\.py.*")
+    answers = {
+        "staging.step": "trace_id, start_ns, end_ns, gpu_end_ns",
+        "critical_path.measured_interval": "scope, kind, start_ns, end_ns",
+        "critical_path.step_time": "method, measured_ns, predicted_ns",
+        "overhead.interval": "type, start_ns, end_ns",
+    }
+    with tracedb.open(ingested(SAMPLES / "generated_gpu"), read_only=True) as marked:
+        for relation, columns in answers.items():
+            query = f"SELECT {columns} FROM {relation} ORDER BY ALL"
+            found = rows(database, query)
+            assert len(found) > 3
+            assert found == rows(marked, query)
+
+
 def test_a_whole_trace_is_one_step(
     unmarked: list[Path], database: tracedb.Database, ingested: Ingested
 ) -> None:
@@ -352,7 +455,7 @@ def test_a_whole_trace_is_one_step(
     ]
     assert errors[0] == errors[1]
     # Another choice replaces it.
-    with pytest.raises(tracedb.IngestError, match="no user range has such a name"):
+    with pytest.raises(tracedb.IngestError, match="no user range, op, Python"):
         database.ingest(unmarked, step_mark="ProfilerStep#.*")
 
 

@@ -245,14 +245,15 @@ class Database:
         the database are skipped. `run` names the run of all files; by default, ranks
         and execution graphs are matched automatically. With `pair`, it is an error if
         an execution graph matches no trace. `step_mark` is a regular expression for
-        user ranges that mark steps, instead of the profiler's. `step_from` is one for
-        user ranges that start a step, which lasts until the next such range. With
-        `one_step`, each trace is one step as a whole. These three also apply to given
-        files that are already in the database. `memory` is the memory limit, in bytes
-        or as `4GB`; by default, 40 % of the machine's. `mapping` maps columns of tables
-        of operations to the fields that they hold (`{"kind": "type"}`), and custom
-        names of operations to their types (`{"fwd": "forward-compute"}`). Returns the
-        new rows of `staging.trace`.
+        what marks steps, instead of the profiler's marks: user ranges and ops; if none
+        has such a name, Python functions; otherwise launches and other calls.
+        `step_from` is one for what starts a step, which lasts until the next start.
+        With `one_step`, each trace is one step as a whole. These three also apply to
+        given files that are already in the database. `memory` is the memory limit, in
+        bytes or as `4GB`; by default, 40 % of the machine's. `mapping` maps columns of
+        tables of operations to the fields that they hold (`{"kind": "type"}`), and
+        custom names of operations to their types (`{"fwd": "forward-compute"}`).
+        Returns the new rows of `staging.trace`.
         """
         self._refuse_of_lake()
         from tracedb.ingest import ingest

@@ -19,7 +19,9 @@ CREATE VIEW staging.python_frame (
     -- [ns] Start.
     start_ns,
     -- [ns] End.
-    end_ns
+    end_ns,
+    -- Name of the event: `data.py(12): preprocess`.
+    event_name
 ) AS
 WITH
 -- Recording starts inside PyTorch: a call that starts before any call has ended was already
@@ -42,7 +44,8 @@ SELECT
         's'
     ),
     start_ns,
-    end_ns
+    end_ns,
+    slice.name
 FROM staging.slice AS slice
 INNER JOIN recorded USING (trace_id)
 INNER JOIN staging.thread USING (trace_id, pid, tid)

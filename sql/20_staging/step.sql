@@ -1,4 +1,4 @@
--- Iterations: the profiler's step marks, or those named by the user, on their host thread.
+-- Iterations: the profiler's step marks, or the ranges named by the user, on their host thread.
 -- A trace with neither has no steps; staging.step_mark lists what could mark them, and
 -- `tracedb ingest --one-step` takes the whole trace as one.
 -- One row per step.

@@ -1,6 +1,7 @@
--- User ranges that could mark steps; names that differ only in numbers are one mark.
+-- User ranges that could mark steps; names that differ only in numbers are one mark. Also
+-- Python functions that suit (`staging.step_function`), in traces recorded with stacks.
 -- One row per mark of a trace, the one that covers most time first.
--- Key: trace_id, mark.
+-- Key: trace_id, mark, kind.
 CREATE VIEW staging.step_mark (
     -- The run.
     run_id,
@@ -8,7 +9,7 @@ CREATE VIEW staging.step_mark (
     trace_id,
     -- Regular expression for the names: the value of `tracedb ingest --step-mark`.
     mark,
-    -- Number of ranges.
+    -- Number of ranges, or of calls that are not inside another one.
     occurrences,
     -- [ns] Start of the first.
     first_start_ns,
@@ -19,16 +20,15 @@ CREATE VIEW staging.step_mark (
     -- How they could mark steps: `mark` if they repeat and cover most of the trace's time
     -- on the host, each being a step; `from` if they do not, but their starts divide most
     -- of that time into steps (of similar length); NULL if neither applies.
-    suits
+    suits,
+    -- What they are: `range` or `function`.
+    kind
 ) AS
 WITH
 range AS (
     SELECT
         *,
-        regexp_replace(
-            regexp_replace(name, '([][\\.*+?^${}()|])', '\\\1', 'g'),
-            '[0-9]+', '[0-9]+', 'g'
-        ) AS mark
+        regexp_replace(staging.as_pattern(name), '[0-9]+', '[0-9]+', 'g') AS mark
     FROM staging.annotation
     -- Where XLA's threads wait for each other.
     WHERE NOT regexp_matches(name, '^Wait(:| for) |\(wait for .*\)$')
@@ -45,18 +45,6 @@ spaced AS (
 typical AS (
     SELECT *, median(period_ns) OVER (PARTITION BY trace_id, mark) AS median_ns
     FROM spaced
-),
-
-span AS (
-    SELECT trace_id, max(end_ns)::HUGEINT - min(start_ns) AS span_ns
-    FROM (
-        SELECT trace_id, start_ns, end_ns FROM staging.annotation
-        UNION ALL
-        SELECT trace_id, start_ns, end_ns FROM staging.op
-        UNION ALL
-        SELECT trace_id, start_ns, end_ns FROM staging.call
-    )
-    GROUP BY trace_id
 )
 
 SELECT
@@ -68,15 +56,20 @@ SELECT
     max(end_ns),
     least(sum(end_ns - start_ns), 9_223_372_036_854_775_807)::BIGINT AS total_ns,
     CASE
-        WHEN range_count >= 2 AND total_ns * 2 >= any_value(span_ns) THEN 'mark'
+        WHEN range_count >= 2 AND 2::HUGEINT * total_ns >= any_value(span_ns) THEN 'mark'
         WHEN
             range_count >= 3
             AND 2 * sum(period_ns) FILTER (
                 period_ns BETWEEN median_ns / 2 AND median_ns * 2
             ) >= any_value(span_ns)
             THEN 'from'
-    END
+    END,
+    'range' AS kind
 FROM typical
-INNER JOIN span USING (trace_id)
+INNER JOIN staging.host_span USING (trace_id)
 GROUP BY run_id, trace_id, mark
-ORDER BY trace_id, total_ns DESC, mark;
+UNION ALL
+SELECT
+    run_id, trace_id, mark, calls, first_start_ns, last_end_ns, total_ns, 'mark', 'function'
+FROM staging.step_function
+ORDER BY trace_id, total_ns DESC, mark, kind;

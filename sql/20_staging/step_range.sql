@@ -1,9 +1,10 @@
--- The ranges of host time that are steps: the profiler's step marks, or those named by the
--- user. If the user named what starts a step, a step lasts from the start of one such range
--- to the start of the next on its thread; the last range starts no step, because its end is
--- unknown. Steps of a thread do not overlap: a mark is ignored if more than half of it lies
--- before the end of an earlier one on its thread (inside another, for example). A trace that
--- is one step lasts from its first op, launch or wait to the end of the last one.
+-- The ranges of host time that are steps: the profiler's step marks, or the user ranges, ops,
+-- Python functions or calls named by the user. If the user named what starts a step, a step
+-- lasts from the start of one such range to the start of the next on its thread; the last
+-- range starts no step, because its end is unknown. Steps of a thread do not overlap: a mark
+-- is ignored if more than half of it lies before the end of an earlier one on its thread
+-- (inside another, for example). A trace that is one step lasts from its first op, launch or
+-- wait to the end of the last one.
 -- One row per step.
 -- Key: step_id.
 CREATE TABLE staging.step_range (
@@ -26,13 +27,22 @@ CREATE TABLE staging.step_range (
     end_ns
 ) AS
 WITH
-named AS (
-    SELECT annotation.*, step_from IS NOT NULL AS is_start
-    FROM staging.annotation AS annotation
+marking AS (
+    SELECT annotation_id, trace_id, thread_id, name, start_ns, end_ns
+    FROM staging.annotation
     INNER JOIN raw.trace USING (trace_id)
-    WHERE
-        is_one_step IS NOT true
-        AND regexp_full_match(name, coalesce(step_from, step_mark, 'ProfilerStep#.*'))
+    WHERE regexp_full_match(name, coalesce(step_from, step_mark, 'ProfilerStep#.*'))
+    UNION ALL
+    SELECT event_id, thread.trace_id, thread_id, call.name, start_ns, end_ns
+    FROM staging.marking_call AS call
+    INNER JOIN staging.thread USING (trace_id, pid, tid)
+),
+
+named AS (
+    SELECT marking.*, run_id, step_from IS NOT NULL AS is_start
+    FROM marking
+    INNER JOIN raw.trace USING (trace_id)
+    WHERE is_one_step IS NOT true
     -- One within another starts no step.
     QUALIFY
         NOT is_start

@@ -53,6 +53,13 @@ flow AS (
     GROUP BY trace_id, pid, tid
 ),
 
+-- Steps that are Python functions or calls.
+marking AS (
+    SELECT trace_id, pid, tid, count(*) AS marking_count
+    FROM staging.marking_call
+    GROUP BY trace_id, pid, tid
+),
+
 thread_name AS (
     SELECT trace_id, pid, tid, any_value(args ->> '$.name') AS name
     FROM raw.event
@@ -62,18 +69,20 @@ thread_name AS (
 
 ranked AS (
     SELECT
-        * EXCLUDE (goes_backward, is_target),
+        * EXCLUDE (step_count, marking_count, goes_backward, is_target),
+        greatest(step_count, coalesce(marking_count, 0)) AS step_count,
         coalesce(is_target, false) OR goes_backward AS goes_backward,
         row_number() OVER (
             PARTITION BY trace_id
             ORDER BY
-                step_count DESC,
+                greatest(step_count, coalesce(marking_count, 0)) DESC,
                 op_count = 0,
                 coalesce(is_target, false) OR goes_backward,
                 op_count DESC,
                 thread_id
         ) AS ordinal
     FROM thread
+    LEFT JOIN marking USING (trace_id, pid, tid)
     LEFT JOIN flow USING (trace_id, pid, tid)
     LEFT JOIN thread_name USING (trace_id, pid, tid)
 )

@@ -34,7 +34,13 @@ busy AS (
     SELECT trace_id, thread_id, at_ns, at_ns
     FROM (
         SELECT trace_id, thread_id, unnest([start_ns, end_ns]) AS at_ns
-        FROM staging.annotation
+        FROM (
+            SELECT trace_id, thread_id, start_ns, end_ns FROM staging.annotation
+            UNION ALL
+            SELECT thread.trace_id, thread_id, start_ns, end_ns
+            FROM staging.marking_call
+            INNER JOIN staging.thread USING (trace_id, pid, tid)
+        )
         WHERE thread_id IN (SELECT thread_id FROM graph.top_level_event)
     )
 ),

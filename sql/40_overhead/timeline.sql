@@ -34,6 +34,9 @@ extent AS (
         SELECT trace_id, start_ns, end_ns FROM staging.host_event
         UNION ALL
         SELECT trace_id, start_ns, start_ns FROM staging.gpu_op
+        UNION ALL
+        -- A Python function that is a step may start before any of these, and end later.
+        SELECT trace_id, start_ns, end_ns FROM staging.step
     )
     GROUP BY trace_id
 ),

@@ -1,6 +1,6 @@
 -- Which ranges could mark the steps of a trace without steps? The one that covers most of
 -- the trace comes first; `tracedb ingest` accepts it, also for traces that are already in
--- the database.
+-- the database. If no range could, these are Python functions.
 -- One row per trace and candidate mark, for traces without steps; one row if nothing could
 -- mark them.
 -- Key: trace_id, mark.
@@ -18,16 +18,26 @@ CREATE VIEW question.step_mark (
     option,
     -- Regular expression for the names.
     mark,
-    -- Number of ranges.
+    -- Number of ranges, or of calls of the function.
     occurrences,
     -- [ns] Total time of all of them.
     total_ns,
     -- User ranges of the trace, whether or not they could mark steps.
-    range_count
+    range_count,
+    -- What could mark steps: `range` or `function`.
+    kind
 ) AS
 WITH
 ranges AS (
     SELECT trace_id, count(*) AS range_count FROM staging.annotation GROUP BY trace_id
+),
+
+-- Ranges sort after functions.
+candidate AS (
+    SELECT *
+    FROM staging.step_mark
+    WHERE suits IS NOT NULL
+    QUALIFY kind = max(kind) OVER (PARTITION BY trace_id)
 )
 
 SELECT
@@ -39,10 +49,11 @@ SELECT
     mark,
     occurrences,
     total_ns,
-    coalesce(range_count, 0)
+    coalesce(range_count, 0),
+    kind
 FROM staging.trace AS trace
 LEFT JOIN ranges USING (trace_id)
-LEFT JOIN staging.step_mark AS found ON trace.trace_id = found.trace_id AND suits IS NOT NULL
+LEFT JOIN candidate ON trace.trace_id = candidate.trace_id
 WHERE
     format = 'kineto'
     AND trace.trace_id NOT IN (SELECT trace_id FROM staging.step)

@@ -84,13 +84,14 @@ def ingest(  # noqa: PLR0913 (the options of one command)
 
     `run` names the run of all files; by default, ranks that were recorded together and
     execution graphs are matched. `pair` requires an execution graph among the files,
-    and a trace for each. `step_mark` is a regular expression of user ranges that mark
-    the steps of these files, instead of the profiler's; `step_from` is one of ranges
-    with which steps begin; with `one_step` each file is one step. `memory` is the limit
-    in bytes, by default half of DuckDB's own limit; the rest spills next to the
-    database. `progress` receives lines of progress. `mapping` maps columns of tables of
-    operations to fields, and operations to types. `numbers` are the first ids in an
-    empty database, for databases whose rows are combined.
+    and a trace for each. `step_mark` is a regular expression of what marks the steps of
+    these files, instead of the profiler's marks: user ranges and ops, otherwise Python
+    functions, otherwise calls of the host; `step_from` is one of what steps begin with;
+    with `one_step` each file is one step. `memory` is the limit in bytes, by default
+    half of DuckDB's own limit; the rest spills next to the database. `progress`
+    receives lines of progress. `mapping` maps columns of tables of operations to
+    fields, and operations to types. `numbers` are the first ids in an empty database,
+    for databases whose rows are combined.
 
     Raises `IngestError` if a file is not a whole trace, a trace would have no step or
     `memory` is not enough, `PairError` if `pair` is not met; the database is then

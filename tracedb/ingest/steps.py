@@ -2,7 +2,9 @@
 
 Serving and benchmarks mark iterations with their own ranges, such as `step[DECODE
 bs=32]`; or each step begins with a short range such as
-`Optimizer.zero_grad#SGD.zero_grad`. What no range divides can be one step.
+`Optimizer.zero_grad#SGD.zero_grad`. Where no range is a step, a call of a Python
+function may be one (`server.py(300): step`, recorded with stacks), or one starts with a
+launch (`cudaGraphLaunch`). What nothing divides can be one step.
 """
 
 from __future__ import annotations
@@ -35,10 +37,10 @@ GROUP BY mark ORDER BY sum(total_ns) DESC, mark LIMIT 3
 
 @dataclass(frozen=True)
 class Mark:
-    """What is a step: user ranges, or the whole trace."""
+    """What is a step: ranges or calls of a name, or the whole trace."""
 
     pattern: str | None
-    """A regular expression for whole names of ranges; None for the whole trace."""
+    """A regular expression for their whole names; None for the whole trace."""
     is_begin: bool = False
     """Whether a step lasts from the begin of one range to that of the next."""
 
@@ -114,9 +116,9 @@ def verify(
     found = [f"'{row[0]}'" for row in connection.execute(_MARKS, traces).fetchall()]
     there = f"; existing ranges: {', '.join(found)}" if found else ""
     lacking = (
-        "no two user ranges of a thread have"
+        "no two user ranges, ops, Python functions or calls of a thread have"
         if mark.is_begin
-        else ("no user range has")
+        else "no user range, op, Python function or call has"
     )
     raise IngestError(
         f"{path}: step mark '{mark.pattern}': {lacking} such a name{there}"

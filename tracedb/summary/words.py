@@ -442,7 +442,8 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     if option is None and marks[0]["range_count"]:
         return (
             "its user ranges (staging.step_mark) do not divide it into similar steps; "
-            f"{_AS_ONE}, --step-mark and --step-from choose ranges"
+            f"{_AS_ONE}, --step-mark and --step-from choose ranges, Python "
+            "functions or launches"
         )
     if option is None:
         return (

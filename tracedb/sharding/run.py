@@ -43,6 +43,11 @@ _FILLED = (
     *("sharded_table", "sharding", "shard_estimate", "exchange_estimate"),
     "shard_placement",
 )
+_DEVICE = tuple(
+    f"prediction.{name}"
+    for name in ("hardware", "kernel_efficiency", "memory_capacity")
+)
+"""What `Device` reads."""
 _MOST_RANKS = 4096
 _MOST_SUMS = 2**46
 """Largest number of elements of a table that are sent or looked up in a step."""
@@ -236,10 +241,8 @@ def _opened(database: str | Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
             yield db.connection
         return
     with duckdb.connect(config={**CONFIG}) as connection:
-        names = (*(f"question.{name}" for name in _QUESTIONS), "prediction.hardware")
-        catalog.create_only(
-            connection, *names, "prediction.memory_capacity", are_documented=False
-        )
+        names = (*(f"question.{name}" for name in _QUESTIONS), *_DEVICE)
+        catalog.create_only(connection, *names, are_documented=False)
         yield connection
 
 

@@ -44,6 +44,11 @@ method = click.option(
     metavar="METHOD",
     help="Show the prediction of this method (see `tracedb predict`).",
 )
+library = click.option(
+    "--library",
+    metavar="FILE",
+    help="Learn host times only from this file (the method library).",
+)
 scenario = click.option(
     "--scenario",
     metavar="FILE",

@@ -79,11 +79,7 @@ _EFFECTS = (
     metavar="METHOD",
     help="Only this method. Default: replay, statistics and full.",
 )
-@click.option(
-    "--library",
-    metavar="FILE",
-    help="Learn host times only from this file (the method library).",
-)
+@options.library
 @click.option(
     "--evaluate",
     is_flag=True,
@@ -146,18 +142,25 @@ def predict(  # noqa: PLR0913 (one parameter an option)
         )
     if (scenarios or without_profiler) and bands:
         raise click.UsageError("--bands is only for the baseline; leave scenarios out")
-    if (scenarios or without_profiler) and library:
-        raise click.UsageError(
-            "--library is only for the baseline; leave scenarios out"
-        )
     if scenarios and without_profiler:
         raise click.UsageError(
             '--without-profiler is a scenario; put {"target": "profiler", "factor": 0} '
             "into the file"
         )
+    from tracedb.whatif.scenario import UNPROFILED
+    from tracedb.whatif.simulation import usual_method
+
     with tracedb.open(database, read_only=True) as db:
         if scenarios or without_profiler:
-            _write_effects(db, output, scenarios, method, part)
+            methods, edits = (
+                [method or usual_method(library)],
+                scenarios or [UNPROFILED],
+            )
+            with db.simulate(methods, edits, library, only_steps=True) as beside:
+                rows = beside.ask("scenario_effect", **part)
+                matches = beside.ask("scenario_match")
+            write_rows(db, output, rows, _EFFECTS)
+            _tell_matches(rows, matches)
         elif evaluate:
             write_rows(db, output, db.evaluate(library=library), _SCORES)
         elif bands:
@@ -169,7 +172,7 @@ def predict(  # noqa: PLR0913 (one parameter an option)
             if method or library:
                 _tell_nothing_learned(rows)
         if library:
-            _tell_other_gpus(db, library)
+            tell_other_gpus(db, library)
 
 
 def _tell_nothing_learned(rows: pl.DataFrame) -> None:
@@ -213,7 +216,7 @@ def _write_bands(
         )
 
 
-def _tell_other_gpus(db: tracedb.Database, library: str) -> None:
+def tell_other_gpus(db: tracedb.Database, library: str) -> None:
     """Report traces from a GPU that the library does not have."""
     from tracedb.overhead_library import gpus_of
 
@@ -236,21 +239,8 @@ def _host(gpu: str | None) -> str:
     return gpu or "no GPU"
 
 
-def _write_effects(
-    db: tracedb.Database,
-    output: out.Output,
-    path: str | None,
-    method: str | None,
-    part: Part,
-) -> None:
-    """Write the effect of the scenarios or of the profiler, and what they match."""
-    from tracedb.whatif.scenario import UNPROFILED
-
-    edits = path or [UNPROFILED]
-    with db.simulate([method or "replay"], edits, only_steps=True) as beside:
-        rows = beside.ask("scenario_effect", **part)
-        matches = beside.ask("scenario_match")
-    write_rows(db, output, rows, _EFFECTS)
+def _tell_matches(rows: pl.DataFrame, matches: pl.DataFrame) -> None:
+    """Report what edits match, and which scenarios change nothing."""
     for edit in matches.iter_rows(named=True):
         tell(
             f"scenario {edit['scenario']}, edit {edit['edit']}: "

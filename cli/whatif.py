@@ -13,6 +13,7 @@ from tracedb.words import counted, shortened
 from . import options
 from . import output as out
 from .missing_steps import write_rows
+from .predict import tell_other_gpus
 from .terminal import tell
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ _RANKING = (
     *("target", "type", "name", "method", "run_id", "baseline_ns"),
     *("gain_ns", "gain_share", "half_gain_ns", "roofline_gain_ns"),
 )
+_WAITING = {
+    "host": "of threads for GPU work",
+    "stream": "of GPU work for another stream",
+    "thread": "of threads for other threads",
+}
+"""The kinds of inferred waits, in words."""
 _MOST_DETAILED = 8
 _MOST_KINDS = 3
 _MS = 1_000_000
@@ -69,6 +76,7 @@ _LEAST_NS = 500
         "tracedb whatif run.duckdb --set batch=4096",
         "tracedb whatif run.duckdb --edit gpu:kernel --sweep factor=0.1..1:10",
         "tracedb whatif run.duckdb --scenario faster.toml --rows path --format csv",
+        "tracedb whatif run.duckdb --edit 'host x0.5' --library library.parquet",
         "tracedb whatif --scenario faster.toml --check",
     )
 )
@@ -136,6 +144,7 @@ _LEAST_NS = 500
     help="Rows to print: question.scenario_summary, _effect and so on.",
 )
 @options.method
+@options.library
 @click.option(
     "--check",
     is_flag=True,
@@ -160,6 +169,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     candidates: int,
     rows: str,
     method: str | None,
+    library: str | None,
     check: bool,
     schema: bool,
     output: out.Output,
@@ -175,6 +185,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     its time, or if a kernel reached its roofline.
     """
     from tracedb.whatif.scenario import file_schema, read_scenarios
+    from tracedb.whatif.simulation import usual_method
 
     if schema:
         click.echo(file_schema().decode())
@@ -189,18 +200,21 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
         _check_alone(chosen, sweep, needs=not check or stored)
         return
     with tracedb.open(database, read_only=True) as db:
+        if library is not None:
+            tell_other_gpus(db, library)
         if stored:
             chosen += db.stored_edits()
         if sweep is not None:
             chosen = db.sweep(chosen, sweep)
         if not asked:
-            frame = db.ranking(method or "replay", candidates)
+            frame = db.ranking(method, candidates, library=library)
             write_rows(db, output, frame, _RANKING)
             return
         # For many scenarios, only times are shown.
         many = len({edit.scenario for edit in chosen}) > _MOST_DETAILED
         only_steps = check or (rows == "summary" and many)
-        with db.simulate([method or "replay"], chosen, only_steps=only_steps) as beside:
+        methods = [method or usual_method(library)]
+        with db.simulate(methods, chosen, library, only_steps=only_steps) as beside:
             if check:
                 tell(f"{counted(len(chosen), 'edit')} checked: each matches something")
                 return
@@ -279,19 +293,18 @@ def _lines(answers: dict[str, pl.DataFrame]) -> list[str]:
     paths, bands = answers["path"], answers["summary"]
     for saving in answers["saving"].iter_rows(named=True):
         path = paths.filter(paths["run_id"] == saving["run_id"])
-        grown = path.filter(path["change_ns"] > 0).sort("change_ns", descending=True)
         lines.append(
             f"  run {saving['run_id']}, mean step: {_change(saving['expected_ns'])} on "
             f"the path, {_change(saving['saved_ns'])} overall"
         )
-        lines += _beside_the_path(saving, _parts(grown, "change_ns"))
+        lines += _beside_the_path(saving, path)
         lines += _band(bands.filter(bands["run_id"] == saving["run_id"]))
         lines.append(f"  then bound by {_parts(path, 'predicted_ns')}")
     lines += _elsewhere(answers["kernel"])
     lines += _computed(answers["op"])
     lines += [
-        f"  edit {guess['edit']}: not recorded but assumed: "
-        f"{counted(guess['wait_count'], 'wait')} of kind {guess['kind']} next to it"
+        f"  edit {guess['edit']} assumes: {counted(guess['wait_count'], 'wait')} "
+        f"{_WAITING[guess['kind']]}, at what it matches: inferred, not recorded"
         for guess in answers["guess"].iter_rows(named=True)
     ]
     lines += [
@@ -314,20 +327,37 @@ def _hit(hit: dict[str, Any]) -> str:
     )
 
 
-def _beside_the_path(saving: dict[str, int], grown: str) -> list[str]:
-    """Why the change of the steps differs from that of the path."""
+def _beside_the_path(saving: dict[str, int], path: pl.DataFrame) -> list[str]:
+    """Why the change of the steps differs from what the edits remove from the path."""
     lost_ns = saving["expected_ns"] - saving["saved_ns"]
-    part = f"  {_ms(abs(lost_ns))} of that"
     if abs(lost_ns) < _LEAST_NS:
         return []
     if lost_ns < 0:
-        return [f"{part} because waits become shorter, or are gone"]
-    if saving["saved_ns"] < 0:
-        return [
-            f"{part} from work that did not bound the steps; what grows most: {grown}"
-        ]
-    lost = f"{part} is lost, because other work is on the path then"
-    return [f"{lost}; what grows most: {grown}"]
+        why = " is made up for" if saving["saved_ns"] < 0 else ""
+        why = f"{why}, as waits become shorter or are gone"
+    elif saving["saved_ns"] < 0:
+        why = " from work that did not bound the steps"
+    else:
+        why = " is lost, as other work then bounds the steps"
+    return [f"  {_ms(abs(lost_ns))} of that{why}: {_shifted(path, lost_ns)}"]
+
+
+def _shifted(path: pl.DataFrame, lost_ns: int) -> str:
+    """What the paths contain more of, or less, apart from what the edits remove.
+
+    The largest parts and the rest sum to what is lost.
+    """
+    sign, more, less = (1, "more", "less") if lost_ns > 0 else (-1, "less", "more")
+    sized = path.with_columns((sign * path["shifted_ns"]).alias("size_ns"))
+    largest = (
+        sized.filter(sized["size_ns"] >= _LEAST_NS)
+        .sort("size_ns", descending=True, maintain_order=True)
+        .head(_MOST_KINDS)
+    )
+    rest_ns = abs(lost_ns) - int(largest["size_ns"].sum())
+    rest = f", and {_ms(abs(rest_ns))} {more if rest_ns > 0 else less} of the rest"
+    shown = f"{more} of {_parts(largest, 'size_ns')}"
+    return shown if abs(rest_ns) < _LEAST_NS else f"{shown}{rest}"
 
 
 def _band(summary: pl.DataFrame) -> list[str]:

@@ -291,7 +291,7 @@ class Rows:
         if edit.thread is not None:
             texts = (row["role"], row["name"], str(row["tid"]))
             is_it = any(self.matches(edit, "thread", text) for text in texts)
-            found["thread"] = [(-(10**18), 10**18)] if is_it else []
+            found["thread"] = [(-(2**63), 2**63)] if is_it else []
         return found
 
     def chosen_ops(self, edit: Edit) -> list[Row]:

@@ -294,6 +294,30 @@ def test_a_library_implies_its_method(database: Path, library: Path) -> None:
     assert "absent.parquet: no such file; `tracedb overheads learn`" in done.stderr
 
 
+def test_scenarios_from_a_library(database: Path, library: Path) -> None:
+    """Edits change what a library predicts; a different method is an error."""
+    words = ["--library", str(library), "--format", "json"]
+    steps = json.loads(predicted(database, *words).stdout)
+    done = CliRunner().invoke(
+        command, ["whatif", str(database), "--edit", "host x0.5", *words]
+    )
+    runs = json.loads(done.stdout)
+    assert {run["method"] for run in runs} == {"library"}
+    assert all(run["predicted_ns"] < run["baseline_ns"] for run in runs)
+    total_ns = sum(run["baseline_ns"] * run["step_count"] for run in runs)
+    assert abs(total_ns - sum(step["predicted_ns"] for step in steps)) < len(steps)
+    edits = [tracedb.Edit(scenario="fast", target="host", factor=0.5)]
+    with tracedb.open(database, read_only=True) as opened:
+        rows = opened.scenarios(edits, library=library)
+        assert set(rows["method"]) == {"library"}
+        ranked = opened.ranking(candidates=1, library=library)
+        assert set(ranked["method"]) == {"library"}
+        with pytest.raises(tracedb.QueryError, match="for the method library, not re"):
+            opened.scenarios(edits, "replay", library=library)
+    done = predicted(database, "--without-profiler", *words)
+    assert {row["method"] for row in json.loads(done.stdout)} == {"library"}
+
+
 def test_a_library_of_other_gpus_is_reported(
     database: Path, library: Path, ingested: Ingested
 ) -> None:

@@ -525,7 +525,6 @@ def test_commands_refuse_edits_without_matches(
         ("--evaluate", "--without-profiler"),
         ("--bands", "--without-profiler"),
         ("--scenario", "x.json", "--without-profiler"),
-        ("--library", "x.parquet", "--without-profiler"),
     ],
 )
 def test_conflicting_options_are_refused(options: tuple[str, ...]) -> None:

@@ -375,6 +375,9 @@ def test_gains_and_losses(database: tracedb.Database) -> None:
         own = path.filter(path["scenario"] == row["scenario"])
         assert abs(own["baseline_ns"].sum() - row["baseline_ns"]) <= len(own)
         assert abs(own["predicted_ns"].sum() - row["predicted_ns"]) <= len(own)
+        assert abs(own["expected_ns"].sum() - one["expected_ns"]) <= len(own)
+        lost_ns = one["expected_ns"] - one["saved_ns"]
+        assert abs(own["shifted_ns"].sum() - lost_ns) <= len(own)
     assert saving[0]["expected_ns"] == 0
     for match in matches:
         hit = hits[match["scenario"]]

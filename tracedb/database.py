@@ -462,17 +462,25 @@ class Database:
 
     @own_errors()
     def scenarios(
-        self, edits: str | Path | Sequence[Edit], method: str = "replay"
+        self,
+        edits: str | Path | Sequence[Edit],
+        method: str | None = None,
+        *,
+        library: str | Path | None = None,
     ) -> pl.DataFrame:
         """What scenarios do to each step: `question.scenario_effect`.
 
         The scenarios are a file (`tracedb.whatif.scenario`) or edits; the method
-        predicts everything else. `question.scenario_match` in a `simulate` block shows
+        predicts everything else: `replay`, or `library` if that file is given.
+        `question.scenario_match` in a `simulate` block shows
         what each edit matches. Raises `ScenarioError` for an edit that cannot be
         carried out or matches nothing, `QueryError` for a method that is not in
-        `tracedb.METHODS`.
+        `tracedb.METHODS`, `LibraryError` for a file that is not a library.
         """
-        with self.simulate((method,), edits, only_steps=True) as beside:
+        from tracedb.whatif.simulation import usual_method
+
+        methods = (method or usual_method(library),)
+        with self.simulate(methods, edits, library, only_steps=True) as beside:
             return beside.relation("question.scenario_effect")
 
     @contextmanager
@@ -509,6 +517,11 @@ class Database:
             self._check_method(method)
             if edits is not None and method in _LIN2022:
                 raise QueryError(f"method {method} has no scenarios; choose another")
+        if library is not None and "library" not in methods:
+            raise QueryError(
+                f"the library {library} is for the method library, not "
+                f"{', '.join(methods)}; remove one of the two"
+            )
         if isinstance(edits, (str, Path)):
             edits = read_scenarios(edits)
         elif edits is not None:
@@ -543,17 +556,27 @@ class Database:
         return swept(edits, sweep, lambda query: self.sql(query).to_series().to_list())
 
     @own_errors()
-    def ranking(self, method: str = "replay", candidates: int = 8) -> pl.DataFrame:
+    def ranking(
+        self,
+        method: str | None = None,
+        candidates: int = 8,
+        *,
+        library: str | Path | None = None,
+    ) -> pl.DataFrame:
         """What steps gain if something took no time, half of it, or its roofline's.
 
         `candidates` limits the number of candidates of each kind: those with the most
         time on the measured critical paths, then overall. Returns `question.ranking`,
-        from one simulation of all. Raises `QueryError` for an unknown method.
+        from one simulation of all, with a method as in `scenarios`. Raises `QueryError`
+        for an unknown method, `LibraryError` for a file that is not a library.
         """
         edits = ranked_edits(self._connection, whole_number(candidates))
         if not edits:
             return lookup.declared_rows("question.ranking")
-        with self.simulate((method,), edits, only_steps=True) as beside:
+        from tracedb.whatif.simulation import usual_method
+
+        methods = (method or usual_method(library),)
+        with self.simulate(methods, edits, library, only_steps=True) as beside:
             return beside.ask("ranking")
 
     def _refuse_of_lake(self) -> None:
@@ -574,15 +597,10 @@ class Database:
     ) -> pl.DataFrame:
         if method is not None:
             self._check_method(method)
-        if library is not None and method not in (None, "library"):
-            raise QueryError(
-                f"the library {library} is for the method library, not {method}; "
-                "remove one of the two"
-            )
         if library is not None:
-            method = "library"
+            method = method or "library"
         known = self._rows("SELECT method FROM prediction.variant")["method"]
-        if method is not None and method not in known:
+        if library is not None or (method is not None and method not in known):
             with self.simulate((method,), library=library) as beside:
                 return beside.relation(name, **part)
         stored = self.relation(name, **part)

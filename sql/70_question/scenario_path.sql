@@ -19,7 +19,13 @@ CREATE VIEW question.scenario_path (
     -- [ns] Its time on the path with them.
     predicted_ns,
     -- [ns] The second minus the first.
-    change_ns
+    change_ns,
+    -- [ns] Time that the edits remove from it on the path without them, less what they insert
+    -- there. Its sum is `expected_ns` in `question.scenario_saving`.
+    expected_ns,
+    -- [ns] Its time that comes onto the path, less what leaves it otherwise: `change_ns` and
+    -- `expected_ns` together. The sum is what the steps lose of the expected gain.
+    shifted_ns
 ) AS
 WITH
 spent AS (
@@ -47,13 +53,24 @@ pair AS (
 ),
 
 part AS (
-    SELECT pair.*, run_id, kind, name, 0 AS base_ns, time_ns AS own_ns
+    SELECT pair.*, run_id, kind, name, 0 AS base_ns, time_ns AS own_ns, 0 AS gain_ns
     FROM pair
     INNER JOIN spent USING (variant_id)
     UNION ALL
-    SELECT pair.*, run_id, kind, name, time_ns, 0
+    SELECT pair.*, run_id, kind, name, time_ns, 0, 0
     FROM pair
     INNER JOIN spent ON base_id = spent.variant_id
+    UNION ALL
+    SELECT pair.*, gain.run_id, interval.kind, coalesce(node.name, ''), 0, 0, gain_ns
+    FROM pair
+    INNER JOIN critical_path.path_gain AS gain USING (variant_id)
+    INNER JOIN critical_path.interval AS interval
+        ON
+            base_id = interval.variant_id
+            AND gain.path_id = interval.path_id
+            AND gain.start_ns = interval.start_ns
+    LEFT JOIN graph.node AS node ON interval.node_id = node.node_id
+    WHERE scope = 'period'
 )
 
 SELECT
@@ -64,7 +81,9 @@ SELECT
     name,
     round(sum(base_ns) / max(base.path_count))::BIGINT AS baseline_ns,
     round(coalesce(sum(own_ns) / max(own.path_count), 0))::BIGINT AS predicted_ns,
-    predicted_ns - baseline_ns
+    predicted_ns - baseline_ns AS change_ns,
+    round(sum(gain_ns) / max(base.path_count))::BIGINT AS expected_ns,
+    change_ns + expected_ns
 FROM part
 INNER JOIN path AS base ON base_id = base.variant_id AND part.run_id = base.run_id
 LEFT JOIN path AS own

@@ -152,10 +152,8 @@ def predict(  # noqa: PLR0913 (one parameter an option)
 
     with tracedb.open(database, read_only=True) as db:
         if scenarios or without_profiler:
-            methods, edits = (
-                [method or usual_method(library)],
-                scenarios or [UNPROFILED],
-            )
+            edits = scenarios or [UNPROFILED]
+            methods = [method or usual_method(library)]
             with db.simulate(methods, edits, library, only_steps=True) as beside:
                 rows = beside.ask("scenario_effect", **part)
                 matches = beside.ask("scenario_match")

@@ -600,7 +600,7 @@ class Database:
         if library is not None:
             method = method or "library"
         known = self._rows("SELECT method FROM prediction.variant")["method"]
-        if library is not None or (method is not None and method not in known):
+        if method is not None and (library is not None or method not in known):
             with self.simulate((method,), library=library) as beside:
                 return beside.relation(name, **part)
         stored = self.relation(name, **part)

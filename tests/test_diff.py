@@ -264,16 +264,28 @@ def test_output_of_the_command(pair: tracedb.Database) -> None:
 def test_other_reasons_for_a_difference_are_told(
     pair: tracedb.Database, tmp_path: Path
 ) -> None:
-    """How both sides were recorded, and that starts differ; not within one run."""
+    """Where and how both sides were recorded, and that starts differ."""
     kept = [one for one in AFTER["traceEvents"] if one["cat"] != "python_function"]
     path = tmp_path / "plain.duckdb"
     with tracedb.open(path) as database:
-        (tmp_path / "plain.json").write_text(json.dumps({"traceEvents": kept}))
-        database.ingest([tmp_path / "plain.json"])
+        for gpu, ranks in (("H100", 4), ("MI300X", 8)):
+            trace = {
+                "deviceProperties": [{"id": 0, "name": gpu}],
+                "distributedInfo": {"rank": 0, "world_size": ranks},
+                "traceEvents": kept,
+            }
+            (tmp_path / f"{gpu}.json").write_text(json.dumps(trace))
+            database.ingest([tmp_path / f"{gpu}.json"], run=gpu)
     done = run("diff", pair.path, path, "--run", 1, 1)
     frames, starts = done.stderr.splitlines()
     assert frames.startswith("only A was recorded with Python stacks, which takes")
     assert "starts of one program are taken to differ" in starts
+    assert run("diff", path, "--run", 1, 2).stderr.splitlines() == [
+        "A ran on H100, B ran on MI300X",
+        "A is of a job of 4 ranks, B is of a job of 8 ranks",
+        starts,
+    ]
+    # Within one run.
     assert run("diff", pair.path, "--run", 1, 1, "--step", 1, 2).stderr == ""
 
 

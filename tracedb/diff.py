@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 
 from tracedb import catalog
-from tracedb.duck import registered
+from tracedb.duck import registered, scalar
 from tracedb.errors import QueryError
 from tracedb.markup import table
 from tracedb.words import counted
@@ -39,6 +39,12 @@ _RECORDED = {
     "has_memory": "memory",
 }
 """Flags of `question.recording`, and what they say was recorded."""
+_WHERE = {
+    "gpu": ("ran on", ""),
+    "runtime": ("used", ""),
+    "world_size": ("is of a job of", " ranks"),
+}
+"""Columns of `question.recording`, and the words around their values."""
 _SHOWN = 8
 _RUNS = f"""
 SELECT DISTINCT run_id, name
@@ -173,15 +179,17 @@ def difference(one: Side, other: Side, parts: tuple[str, ...] = PARTS) -> Differ
 
 
 def _caveats(one: Side, other: Side) -> Iterator[str]:
-    """What else than the program may differ: how it was recorded, and its start."""
+    """What else than the program may differ: where it ran, how it was recorded."""
     if (one.path, one.run) == (other.path, other.run):
         return
+    for column, (before, after) in _WHERE.items():
+        text = f"{column}::VARCHAR"
+        listed = f"string_agg(DISTINCT {text}, ', ' ORDER BY {text})"
+        first, second = (_recorded(side, listed) for side in (one, other))
+        if None not in (first, second) and first != second:
+            yield f"A {before} {first}{after}, B {before} {second}{after}"
     for flag, what in _RECORDED.items():
-        query = f"SELECT bool_or({flag}) FROM question.recording WHERE run_id = ?"
-        has = [
-            side.connection.execute(query, [side.run]).fetchall()[0][0]
-            for side in (one, other)
-        ]
+        has = [_recorded(side, f"bool_or({flag})") for side in (one, other)]
         if has[0] != has[1]:
             letter = "A" if has[0] else "B"
             yield f"only {letter} was recorded with {what}, which takes host time"
@@ -189,6 +197,12 @@ def _caveats(one: Side, other: Side) -> Iterator[str]:
         "starts of one program are taken to differ as much as their steps do: "
         "`tracedb check` with several runs of a baseline learns by how much"
     )
+
+
+def _recorded(side: Side, what: str) -> Any:  # noqa: ANN401 (as the expression is)
+    """An aggregate over what the traces of a run are."""
+    query = f"SELECT {what} FROM question.recording WHERE run_id = ?"
+    return scalar(side.connection, query, [side.run])
 
 
 def _check_steps(one: Side, other: Side) -> None:

@@ -147,11 +147,11 @@ def predict(  # noqa: PLR0913 (one parameter an option)
             '--without-profiler is a scenario; put {"target": "profiler", "factor": 0} '
             "into the file"
         )
-    from tracedb.whatif.scenario import UNPROFILED
-    from tracedb.whatif.simulation import usual_method
-
     with tracedb.open(database, read_only=True) as db:
         if scenarios or without_profiler:
+            from tracedb.whatif.scenario import UNPROFILED
+            from tracedb.whatif.simulation import usual_method
+
             edits = scenarios or [UNPROFILED]
             methods = [method or usual_method(library)]
             with db.simulate(methods, edits, library, only_steps=True) as beside:

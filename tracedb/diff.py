@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from tracedb import catalog
-from tracedb.duck import registered, scalar
+from tracedb.duck import registered
 from tracedb.errors import QueryError
 from tracedb.markup import table
 from tracedb.words import counted
@@ -182,16 +182,14 @@ def _caveats(one: Side, other: Side) -> Iterator[str]:
     """What else than the program may differ: where it ran, how it was recorded."""
     if (one.path, one.run) == (other.path, other.run):
         return
+    first, second = _recorded(one), _recorded(other)
     for column, (before, after) in _WHERE.items():
-        text = f"{column}::VARCHAR"
-        listed = f"string_agg(DISTINCT {text}, ', ' ORDER BY {text})"
-        first, second = (_recorded(side, listed) for side in (one, other))
-        if None not in (first, second) and first != second:
-            yield f"A {before} {first}{after}, B {before} {second}{after}"
+        a, b = first[column], second[column]
+        if None not in (a, b) and a != b:
+            yield f"A {before} {a}{after}, B {before} {b}{after}"
     for flag, what in _RECORDED.items():
-        has = [_recorded(side, f"bool_or({flag})") for side in (one, other)]
-        if has[0] != has[1]:
-            letter = "A" if has[0] else "B"
+        if first[flag] != second[flag]:
+            letter = "A" if first[flag] else "B"
             yield f"only {letter} was recorded with {what}, which takes host time"
     yield (
         "starts of one program are taken to differ as much as their steps do: "
@@ -199,10 +197,16 @@ def _caveats(one: Side, other: Side) -> Iterator[str]:
     )
 
 
-def _recorded(side: Side, what: str) -> Any:  # noqa: ANN401 (as the expression is)
-    """An aggregate over what the traces of a run are."""
-    query = f"SELECT {what} FROM question.recording WHERE run_id = ?"
-    return scalar(side.connection, query, [side.run])
+def _recorded(side: Side) -> dict[str, Any]:
+    """Where the traces of a run were recorded, and how."""
+    texts = [f"{column}::VARCHAR" for column in _WHERE]
+    parts = [
+        *(f"string_agg(DISTINCT {text}, ', ' ORDER BY {text})" for text in texts),
+        *(f"bool_or({flag})" for flag in _RECORDED),
+    ]
+    query = f"SELECT {', '.join(parts)} FROM question.recording WHERE run_id = ?"
+    (row,) = side.connection.execute(query, [side.run]).fetchall()
+    return dict(zip((*_WHERE, *_RECORDED), row, strict=True))
 
 
 def _check_steps(one: Side, other: Side) -> None:

@@ -153,7 +153,8 @@ def _head(found: Difference) -> Iterator[str]:
     change = period["change_ns"]
     longer = "longer" if change > 0 else "shorter"
     by = f"{duration(abs(change))} ({share(abs(period['change_share'] or 0))}) {longer}"
-    yield f"{_one(found).capitalize()}s of B are {by} on average:"
+    than = by if change else "as long"
+    yield f"{_one(found).capitalize()}s of B are {than} on average:"
     yield _verdict(period)
 
 

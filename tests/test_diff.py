@@ -257,6 +257,8 @@ def test_output_of_the_command(pair: tracedb.Database) -> None:
     assert "volta_gemm -> ampere_gemm" in done.stdout
     one = run("diff", pair.path, pair.path, "--run", 2, 2, "--step", 1, 3, "--top", 2)
     assert "too few steps for a significance test" in one.stdout
+    same = run("diff", pair.path, "--run", 1, 1)
+    assert "Steps of B are as long on average:" in same.stdout
     rows_ = run("diff", pair.path, "--rows", "work", "--format", "json")
     assert json.loads(rows_.stdout) == pair.diff()["work"].to_dicts()
 

@@ -365,11 +365,22 @@ def _band(summary: pl.DataFrame) -> list[str]:
     return [
         "  no band: that takes at least three steps"
         if row["low_ns"] is None
-        else f"  expected in four of five steps: {_ms(row['low_ns'])} to "
-        f"{_ms(row['high_ns'])}, a change of {_ms(row['change_low_ns'])} to "
-        f"{_ms(row['change_high_ns'])}"
+        else "  expected in four of five steps: "
+        f"{_between(row['low_ns'], row['high_ns'])}, "
+        f"{_change_between(row['change_low_ns'], row['change_high_ns'])}"
         for row in summary.iter_rows(named=True)
     ]
+
+
+def _change_between(low_ns: int, high_ns: int) -> str:
+    if not low_ns and not high_ns:
+        return "no change"
+    return f"a change of {_between(low_ns, high_ns)}"
+
+
+def _between(low_ns: int, high_ns: int) -> str:
+    """A range of times, or its one time if both ends are shown alike."""
+    return " to ".join(dict.fromkeys((_ms(low_ns), _ms(high_ns))))
 
 
 _BASES = {
@@ -478,8 +489,13 @@ def _short(name: str) -> str:
 
 
 def _change(saved_ns: int) -> str:
+    if not saved_ns:
+        return "no change"
     return f"{_ms(abs(saved_ns))} {'more' if saved_ns < 0 else 'less'}"
 
 
 def _ms(time_ns: int) -> str:
+    """A time in milliseconds, or in nanoseconds if it would be 0.000 ms."""
+    if abs(time_ns) < _LEAST_NS:
+        return f"{time_ns} ns"
     return f"{time_ns / _MS:,.3f} ms"

@@ -387,6 +387,23 @@ def test_gains_and_losses(database: tracedb.Database) -> None:
     assert hits["same"]["path_ns"] == hits["fast"]["path_ns"]
 
 
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ("gpu x1", "no change on the path, no change overall"),
+        ("gpu x1", " ms, no change\n"),
+        ("op:aten::linear insert place=before host_ns=20", "140 ns more overall"),
+        ("op:aten::linear insert place=before host_ns=20", " ms, a change of 140 ns\n"),
+    ],
+)
+def test_tiny_changes_are_said(folder: Path, edit: str, said: str) -> None:
+    """No range begins and ends at the same time, and no change is 0.000 ms."""
+    told = run(str(folder / "run.duckdb"), "--edit", edit).stdout
+    about = told.partition("\nscenario ")[2]
+    assert said in about
+    assert "0.000 ms" not in about
+
+
 ASSUMED = {
     "gpu graph": "takes 10 us to launch, and its work starts 1 us apart, because",
     "gpu graph gap_ns=2us": "10 us to launch, and its work starts 2 us apart, because",

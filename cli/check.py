@@ -78,6 +78,8 @@ def check(  # noqa: PLR0913 (one parameter an option)
     three, better five. The kinds of time on the critical path are
     shown as well; --each also checks them. `tracedb diff` shows what else changed.
     """
+    if junit is not None:
+        _remove_report(Path(junit))
     with (
         tracedb.open(database, read_only=True) as db,
         tracedb.open(baseline, read_only=True) as before,
@@ -128,15 +130,25 @@ def _largest_passing(row: dict[str, Any]) -> str:
     )
 
 
-def _write_junit(path: Path, cases: list[dict[str, Any]]) -> None:
-    """Write a test case for each measure."""
-    from tracedb.outputs import written
+def _remove_report(path: Path) -> None:
+    """Remove an earlier report: CI would take it for that of a check that cannot run.
 
-    if path.exists() and _SUITE.encode() not in path.read_bytes()[:200]:
+    Raises `ReportError` for any other file.
+    """
+    if not path.exists():
+        return
+    if _SUITE.encode() not in path.read_bytes()[:200]:
         raise tracedb.ReportError(
             f"{path}: exists and is not a report of `tracedb check`; choose "
             "another name"
         )
+    path.unlink()
+
+
+def _write_junit(path: Path, cases: list[dict[str, Any]]) -> None:
+    """Write a test case for each measure."""
+    from tracedb.outputs import written
+
     failed = sum(not row["is_within"] for row in cases)
     suite = ET.Element(
         "testsuite", name=_SUITE, tests=str(len(cases)), failures=str(failed)

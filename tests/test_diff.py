@@ -353,6 +353,19 @@ def test_a_slower_run_fails_the_check(pair: tracedb.Database, tmp_path: Path) ->
     assert len(suite_of(report)) == len(kinds) + 1
 
 
+@pytest.mark.parametrize("baseline", ["missing.duckdb", "check.xml"])
+def test_a_check_that_cannot_run_leaves_no_old_report(
+    pair: tracedb.Database, tmp_path: Path, baseline: str
+) -> None:
+    """CI would read the earlier success."""
+    report = tmp_path / "check.xml"
+    words = ("check", pair.path, "--run", 1, "--junit", report, "--baseline")
+    assert run(*words, pair.path, "--baseline-run", 1).exit_code == 0
+    assert suite_of(report).get("failures") == "0"
+    assert run(*words, tmp_path / baseline).exit_code == 2
+    assert not report.exists()
+
+
 def test_a_check_needs_enough_steps_or_a_tolerance(
     pair: tracedb.Database, tmp_path: Path
 ) -> None:

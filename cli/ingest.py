@@ -30,6 +30,7 @@ _AGAIN = "reading again"
 _SKIPPED = ": skipped: "
 _MOST_SKIPPED = 5
 _AGAIN_THERE = "already in the database"
+_TOGETHER = "if they are one job, ingest them into a new database with --run NAME"
 _BRIEF = ("run_id", "trace_id", "recorded_by", "rank", "event_count", "path")
 
 
@@ -231,8 +232,7 @@ def tell_unranked(db: tracedb.Database, new: pl.DataFrame) -> None:
     if count:
         tell(
             f"{count} runs were recorded at the same time, and their files have no "
-            "ranks; if they are one job, ingest them into a new database with --run "
-            "NAME"
+            f"ranks; {_TOGETHER}"
         )
 
 
@@ -256,6 +256,5 @@ def _tell_ranks_in_runs(traces: pl.DataFrame, new: set[int]) -> None:
         if runs > 1 and is_one and new & {*job["trace_id"]}:
             tell(
                 f"{job.height} ranks of {size} are in {runs} runs: by their clocks, "
-                "they did not run at one time; if they are one job, ingest them into a "
-                "new database with --run NAME"
+                f"they did not run at one time; {_TOGETHER}"
             )

@@ -471,6 +471,7 @@ def test_without_steps_an_edit_tells_of_no_path(
     assert "edit 1 matches" in done.stdout
     assert "critical path" not in done.stdout
     assert "`tracedb ingest --one-step` takes the whole trace" in done.stderr
+    assert "--step-mark takes functions or launches" in done.stderr
     assert CliRunner().invoke(main, [*ingest, "--one-step"]).exit_code == 0
     assert "on the critical paths" in CliRunner().invoke(main, whatif).stdout
 

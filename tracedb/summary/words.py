@@ -430,7 +430,8 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     "--step-mark could use 'step'"
     >>> marks_in_words([dict(option=None, mark=None, range_count=0)])
     'no user range marks them; call prof.step() after each (JAX: StepTraceAnnotation); \
-`tracedb ingest --one-step` takes the whole trace as one step'
+`tracedb ingest --one-step` takes the whole trace as one step, --step-mark takes \
+functions or launches'
 
     If no ranges are suited, it names the relation that has all of them.
 
@@ -448,7 +449,8 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     if option is None:
         return (
             "no user range marks them; call prof.step() after each "
-            f"(JAX: StepTraceAnnotation); {_AS_ONE}"
+            f"(JAX: StepTraceAnnotation); {_AS_ONE}, --step-mark takes functions or "
+            "launches"
         )
     names = [f"'{row['mark']}'" for row in marks if row["option"] == option]
     return f"{option} could use {', '.join(names[:_MOST_MARKS])}"

@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from tracedb.part import Part
 
 
+def _questions(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[str]:
+    """The questions that begin so, as a shell completes them: from a list of names."""
+    import tomllib
+    from importlib.resources import files
+
+    listed = tomllib.loads((files("tracedb.sql") / "public.toml").read_text())
+    names = [name.split(".") for subject in listed.values() for name in subject]
+    return [
+        name for layer, name in names if layer == "question" and name.startswith(begun)
+    ]
+
+
 @click.command(
     epilog=options.examples(
         "tracedb ask run.duckdb",
@@ -27,7 +41,9 @@ if TYPE_CHECKING:
     )
 )
 @options.database
-@click.argument("question", required=False, metavar="[QUESTION]")
+@click.argument(
+    "question", required=False, metavar="[QUESTION]", shell_complete=_questions
+)
 @click.argument("values", required=False, metavar="[VALUE]...", nargs=-1, type=int)
 @options.step
 @options.within

@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import polars as pl
 import pytest
 
+import tracedb
 from tracedb import kernels
+from tracedb.cli.ask import ask
 
 HEAVY = {"duckdb", "msgspec", "numpy", "polars", "pyarrow", "rich", "sklearn", "torch"}
 PROGRAM = """
@@ -57,6 +60,28 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     found = imported(arguments)
     assert "click" in found
     assert not found & HEAVY
+
+
+def test_a_shell_completes_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that `ask` lists, without a database and heavy imports."""
+    monkeypatch.setenv("_TRACEDB_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "tracedb ask absent.duckdb idle")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    program = f"{PROGRAM.format(arguments=[], code=0)}\n"
+    program = program.replace("tracedb([])", "tracedb([], prog_name='tracedb')")
+    command = [sys.executable, "-Ic", program]
+    done = subprocess.run(  # noqa: S603 (our own program)
+        command, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["plain,idle_share", "plain,idle_cause"]
+    assert not {*done.stderr.splitlines()[-1].split()} & HEAVY
+    context = click.Context(ask)
+    completed = ask.params[1].shell_complete(context, "")
+    with tracedb.open() as db:
+        listed = db.questions()["question"]
+    assert [one.value for one in completed] == [
+        name.partition("(")[0] for name in listed
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import pytest
+import turns
 from support import (
     CORPUS,
     SHARED,
@@ -33,9 +34,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-answers` rewrites the kept answers, to be reviewed in the diff.
 
     With `--thorough`, every generated case is tried, and growth of time is measured.
+    `--turn 3/8` leaves out slow tests that have another turn (`turns.py`), and
+    `--update-slow` writes the list of slow tests.
     """
     parser.addoption("--update-answers", action="store_true")
     parser.addoption("--thorough", action="store_true")
+    parser.addoption("--turn", default="all", metavar="NUMBER/TURNS")
+    parser.addoption("--update-slow", action="store_true")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,6 +62,13 @@ def pytest_configure(config: pytest.Config) -> None:
         quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         os.environ.setdefault("JDK_JAVA_OPTIONS", quick)
         tracedb.open().close()
+        if config.getoption("--update-slow"):
+            config.pluginmanager.register(turns.Durations())
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say which slow tests run."""
+    return f"slow tests: turn {config.getoption('--turn')}"
 
 
 # The slowest files come first, so that no worker is left with one at the end; the first
@@ -73,13 +85,20 @@ _LONGEST = (
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Put the slowest files first; leave out further cases unless they are wanted."""
+    """Put the slowest files first; leave out what is not wanted or has no turn."""
     places = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
-    if not config.getoption("--thorough"):
-        left_out = [item for item in items if item.get_closest_marker("thorough")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+    is_thorough = config.getoption("--thorough")
+    chosen, slow = turns.turn(config.getoption("--turn")), turns.slow_names()
+    left_out = [
+        item
+        for item in items
+        if (not is_thorough and item.get_closest_marker("thorough"))
+        or (chosen and turns.waits(item.nodeid, chosen, slow))
+    ]
+    config.hook.pytest_deselected(items=left_out)
+    without = set(left_out)
+    items[:] = [item for item in items if item not in without]
 
 
 @pytest.hookimpl(wrapper=True)

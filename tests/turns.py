@@ -1,0 +1,90 @@
+"""Slow tests take turns: each commit runs one share of them, and all fast tests.
+
+Some 560 of the test functions take three quarters of the time of all. `make test` runs
+those of one turn, chosen by the commit, so that every commit always has the same tests
+and a few commits have had them all. `--turn all` (the default of pytest alone) leaves
+nothing out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SLOW = Path(__file__).parent / "slow_tests.txt"
+"""The names of slow test functions, as `test_file.py::function`, in order."""
+# [s] A test function is slow if its cases take this long in the mean.
+_SLOW_S = 1.0
+_TURN = re.compile(r"(\d+)/(\d+)")
+
+
+def turn(text: str) -> tuple[int, int] | None:
+    """Which turn of how many: `3/8` is the third of eight; None for `all`.
+
+    Raises `UsageError` for any other text.
+    """
+    if text == "all":
+        return None
+    parts = _TURN.fullmatch(text)
+    if not parts or not 1 <= int(parts[1]) <= int(parts[2]):
+        raise pytest.UsageError(f"--turn takes `all` or a turn like `3/8`, not {text}")
+    return int(parts[1]), int(parts[2])
+
+
+def slow_names() -> frozenset[str]:
+    """The names of the slow test functions."""
+    return frozenset(SLOW.read_text(encoding="utf-8").split())
+
+
+def name_of(node_id: str) -> str:
+    """The file and function of a test, without folder, class and parameters."""
+    path, _, rest = node_id.partition("::")
+    return f"{Path(path).name}::{rest.partition('[')[0]}"
+
+
+def waits(node_id: str, chosen: tuple[int, int], slow: frozenset[str]) -> bool:
+    """Whether a test has another turn than the chosen one."""
+    number, turns = chosen
+    if name_of(node_id) not in slow:
+        return False
+    path, _, rest = node_id.partition("::")
+    return crc32(f"{Path(path).name}::{rest}".encode()) % turns != number - 1
+
+
+class Durations:
+    """Adds up how long each test takes, to write the list of slow tests."""
+
+    def __init__(self) -> None:
+        """No test has run yet."""
+        self._seconds: dict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the time of set-up, call or end of a test."""
+        self._seconds[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the names of slow tests."""
+        names = slow_after(slow_names(), self._seconds.items())
+        SLOW.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+
+
+def slow_after(
+    before: Iterable[str], seconds: Iterable[tuple[str, float]]
+) -> list[str]:
+    """The names of test functions whose cases take long in the mean, in order.
+
+    Functions that did not run stay as they were.
+    """
+    cases: dict[str, list[float]] = defaultdict(list)
+    for node_id, duration in seconds:
+        cases[name_of(node_id)].append(duration)
+    slow = {name for name, found in cases.items() if sum(found) / len(found) >= _SLOW_S}
+    return sorted(slow | (set(before) - cases.keys()))

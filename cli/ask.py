@@ -21,11 +21,11 @@ def _questions(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[str]:
     """The questions that begin so, as a shell completes them: from a list of names."""
-    import tomllib
-    from importlib.resources import files
+    from tracedb import public
 
-    listed = tomllib.loads((files("tracedb.sql") / "public.toml").read_text())
-    names = [name.split(".") for subject in listed.values() for name in subject]
+    names = (
+        name.split(".") for names in public.by_subject().values() for name in names
+    )
     return [
         name for layer, name in names if layer == "question" and name.startswith(begun)
     ]

@@ -29,6 +29,7 @@ from tracedb import QueryError, catalog, reasons
 from tracedb import open as open_database
 from tracedb.cli import ingest, table
 from tracedb.cli.main import COMMANDS, tracedb
+from tracedb.public import by_subject
 from tracedb.words import shortened
 
 if TYPE_CHECKING:
@@ -633,7 +634,7 @@ def test_the_list_of_questions_fits(tiny: Path) -> None:
     width = 2 + max(map(len, names))
     assert names <= {line[:width].strip() for line in lines}
     subjects = [line.removesuffix(":") for line in lines if line[:1].strip()]
-    assert subjects == [name for name in catalog.public() if name in subjects]
+    assert subjects == [name for name in by_subject() if name in subjects]
     assert done.stdout.count("?") == len(known)
     assert "One row per" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
@@ -757,7 +758,7 @@ def test_query_from_stdin(tiny: Path) -> None:
 def test_schema_lists_public_relations() -> None:
     """They are in reading order, with their meaning; no database is needed."""
     listed = ask("schema")
-    public = catalog.public()
+    public = by_subject()
     names = [(subject, name) for subject in public for name in public[subject]]
     assert [(row["subject"], row["relation"]) for row in listed] == names
     assert all(row["meaning"] for row in listed)

@@ -27,6 +27,7 @@ from tracedb import catalog
 from tracedb.catalog import LAYERS, Relation
 from tracedb.cli.main import tracedb as command
 from tracedb.encode import encode
+from tracedb.public import by_subject
 
 UNITS = {
     "_ns": "[ns]",
@@ -349,7 +350,7 @@ def test_nothing_is_unread() -> None:
 
 def test_public_relations_are_listed_once() -> None:
     """And are there: a name that is renamed or deleted leaves the list."""
-    listed = [name for names in catalog.public().values() for name in names]
+    listed = [name for names in by_subject().values() for name in names]
     assert len(listed) == len(set(listed))
     assert set(listed) <= {r.full_name for r in catalog.relations()}
 

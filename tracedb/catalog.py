@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from tracedb import emptiness, renamed
+from tracedb import emptiness, public, renamed
 from tracedb.duck import joins_as_written, literal, one_thread, quoted, scalar
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ class Relation:
     @property
     def is_public(self) -> bool:
         """Whether users may rely on it."""
-        return any(self.full_name in names for names in public().values())
+        return any(self.full_name in names for names in public.by_subject().values())
 
     @property
     def comment(self) -> str:
@@ -217,22 +216,12 @@ def functions() -> tuple[Relation, ...]:
     return tuple(one for one in declared() if one.is_function)
 
 
-@cache
-def public() -> dict[str, tuple[str, ...]]:
-    """The names of public relations in reading order, by subject."""
-    listed = tomllib.loads(_public_text())
-    return {subject: tuple(names) for subject, names in listed.items()}
-
-
-def _public_text() -> str:
-    return (files("tracedb.sql") / "public.toml").read_text(encoding="utf-8")
-
-
 def by_subject() -> dict[str, list[Relation]]:
     """All relations and functions: public by subject, then internal by layer."""
     known = {one.full_name: one for one in declared()}
     found = {
-        subject: [known[name] for name in names] for subject, names in public().items()
+        subject: [known[name] for name in names]
+        for subject, names in public.by_subject().items()
     }
     for layer in LAYERS:
         internal = [r for r in declared() if r.layer == layer and not r.is_public]
@@ -297,7 +286,7 @@ def edit_views() -> tuple[str, ...]:
 def fingerprint() -> str:
     """A digest of all statements, which identifies the version of a database."""
     statements = sorted(one.statement for one in declared())
-    text = "\n".join([*statements, _public_text()])
+    text = "\n".join([*statements, public.text()])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

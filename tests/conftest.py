@@ -90,15 +90,14 @@ def pytest_collection_modifyitems(
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
     is_thorough = config.getoption("--thorough")
     chosen, slow = turns.turn(config.getoption("--turn")), turns.slow_names()
-    left_out = [
-        item
-        for item in items
-        if (not is_thorough and item.get_closest_marker("thorough"))
-        or (chosen and turns.waits(item.nodeid, chosen, slow))
-    ]
+    wanted: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        is_further = not is_thorough and item.get_closest_marker("thorough")
+        has_turn = not (chosen and turns.waits(item.nodeid, chosen, slow))
+        (wanted if has_turn and not is_further else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
-    without = set(left_out)
-    items[:] = [item for item in items if item not in without]
+    items[:] = wanted
 
 
 @pytest.hookimpl(wrapper=True)

@@ -49,6 +49,42 @@ def test_slow_tests_are_those_whose_cases_take_long() -> None:
     ]
 
 
+TESTS = """
+import time
+
+import pytest
+
+
+def test_long():
+    time.sleep(1.1)
+
+
+def test_short():
+    pass
+
+
+@pytest.mark.skip
+def test_needs_java():
+    pass
+"""
+
+
+def test_the_list_is_written_by_those_that_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test that is skipped here stays in the list: it may be slow elsewhere."""
+    tests = tmp_path / "test_a.py"
+    tests.write_text(TESTS)
+    listed = tmp_path / "slow.txt"
+    listed.write_text("test_a.py::test_needs_java\ntest_a.py::test_short\n")
+    monkeypatch.setattr(turns, "SLOW", listed)
+    alone = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tests)]
+    assert pytest.main(alone, plugins=[turns.Durations()]) == 0
+    assert listed.read_text().split() == [
+        *("test_a.py::test_long", "test_a.py::test_needs_java"),
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "0/8", "9/8", "3", "3/0", "all/8"])
 def test_a_turn_that_cannot_be_is_refused(text: str) -> None:
     """There is a turn from the first to the last."""

@@ -1,9 +1,8 @@
 """Slow tests take turns: each commit runs one share of them, and all fast tests.
 
-Some 560 of the test functions take three quarters of the time of all. `make test` runs
-those of one turn, chosen by the commit, so that every commit always has the same tests
-and a few commits have had them all. `--turn all` (the default of pytest alone) leaves
-nothing out.
+A third of the test functions take three quarters of the time. `make test` runs those of
+one turn, chosen by the hash of the commit, so that a commit always has the same tests.
+`--turn all` (the default of pytest alone) leaves nothing out.
 """
 
 from __future__ import annotations
@@ -44,19 +43,22 @@ def slow_names() -> frozenset[str]:
     return frozenset(SLOW.read_text(encoding="utf-8").split())
 
 
-def name_of(node_id: str) -> str:
-    """The file and function of a test, without folder, class and parameters."""
+def case_of(node_id: str) -> str:
+    """The file, function and parameters of a test, wherever pytest runs."""
     path, _, rest = node_id.partition("::")
-    return f"{Path(path).name}::{rest.partition('[')[0]}"
+    return f"{Path(path).name}::{rest}"
+
+
+def name_of(node_id: str) -> str:
+    """The file and function of a test."""
+    return case_of(node_id).partition("[")[0]
 
 
 def waits(node_id: str, chosen: tuple[int, int], slow: frozenset[str]) -> bool:
     """Whether a test has another turn than the chosen one."""
     number, turns = chosen
-    if name_of(node_id) not in slow:
-        return False
-    path, _, rest = node_id.partition("::")
-    return crc32(f"{Path(path).name}::{rest}".encode()) % turns != number - 1
+    own = crc32(case_of(node_id).encode()) % turns + 1
+    return name_of(node_id) in slow and own != number
 
 
 class Durations:
@@ -65,14 +67,18 @@ class Durations:
     def __init__(self) -> None:
         """No test has run yet."""
         self._seconds: dict[str, float] = defaultdict(float)
+        self._skipped: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the time of set-up, call or end of a test."""
         self._seconds[report.nodeid] += report.duration
+        if report.skipped:
+            self._skipped.add(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
-        """Write the names of slow tests."""
-        names = slow_after(slow_names(), self._seconds.items())
+        """Write the names of slow tests; those skipped here may be slow elsewhere."""
+        ran = [one for one in self._seconds.items() if one[0] not in self._skipped]
+        names = slow_after(slow_names(), ran)
         SLOW.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 

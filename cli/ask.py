@@ -66,7 +66,8 @@ def ask(  # noqa: PLR0913 (one parameter an option)
     Some questions take values, such as the number of a node (graph.node) or of a step
     (staging.step). With a method or scenarios, the answer also has the predicted
     values, next to the measured ones (see `tracedb predict`). The options for a step,
-    rank, run, trace or device apply to answers with such a column.
+    rank, run, trace or device select rows with that number; for answers without such a
+    column, they select what is counted (`Counts:` in `tracedb schema question.NAME`).
     """
     with options.simulated(database, method, scenario) as db:
         if question is None:
@@ -77,4 +78,6 @@ def ask(  # noqa: PLR0913 (one parameter an option)
             )
         else:
             rows = db.ask(question, *values, **part)
-            write_rows(db, output, rows, question=question)
+            is_part = rows.is_empty() and any(n is not None for n in part.values())
+            of = db.ask(question, *values).height if is_part else 0
+            write_rows(db, output, rows, question=question, of=of)

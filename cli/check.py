@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -14,19 +15,42 @@ from tracedb.words import duration, share
 
 from . import options
 from . import output as out
-from .terminal import printable, tell
+from .terminal import printable, tell, tell_line
 
 _SLOWER = 1
 _SUITE = "tracedb check"
 _BRIEF = ("measure", "a_ns", "b_ns", "change_ns", "limit_ns", "is_within")
 
 
+class _Check(click.Command):
+    """A command whose earlier report is gone whatever becomes of this call."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Remove the earlier report first: a wrong option ends the command here."""
+        if not {*args} & {*ctx.help_option_names}:
+            for path in _reports(args):
+                _remove_report(Path(path))
+        return super().parse_args(ctx, args)
+
+
+def _reports(args: list[str]) -> list[str]:
+    """The values of --junit.
+
+    >>> _reports(["a.duckdb", "--junit", "x.xml", "--junit=y.xml", "--junit"])
+    ['x.xml', 'y.xml']
+    """
+    after = [path for option, path in pairwise(args) if option == "--junit"]
+    within = [one.partition("=") for one in args]
+    return after + [path for option, _, path in within if option == "--junit" and path]
+
+
 @click.command(
+    cls=_Check,
     epilog=options.examples(
         "tracedb check run.duckdb --baseline main.duckdb",
         "tracedb check run.duckdb --baseline main.duckdb --junit check.xml --github",
         "tracedb check run.duckdb --baseline main.duckdb --tolerance 0.05 --each",
-    )
+    ),
 )
 @options.database
 @click.option(
@@ -78,8 +102,6 @@ def check(  # noqa: PLR0913 (one parameter an option)
     three, better five. The kinds of time on the critical path are
     shown as well; --each also checks them. `tracedb diff` shows what else changed.
     """
-    if junit is not None:
-        _remove_report(Path(junit))
     with (
         tracedb.open(database, read_only=True) as db,
         tracedb.open(baseline, read_only=True) as before,
@@ -94,7 +116,7 @@ def check(  # noqa: PLR0913 (one parameter an option)
     for row in cases:
         tell(_words(row))
     for row in failed if github else ():
-        tell(f"::error title=tracedb check: {row['measure']}::{_words(row)}")
+        tell_line(f"::error title=tracedb check: {row['measure']}::{_words(row)}")
     if failed:
         tell(f"`tracedb diff {quote(baseline)} {quote(database)}` shows what changed")
         context.exit(_SLOWER)

@@ -11,7 +11,7 @@ import click
 from tracedb import TracedbError, renamed
 
 from .interrupt import EXIT_CODE
-from .terminal import tell
+from .terminal import tell_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Failure(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Write `tracedb: error: ...`."""
         del file
-        tell(f"tracedb: error: {self.message}")
+        tell_line(f"tracedb: error: {self.message}")
 
 
 # click raises this for a command group without arguments, and shows help.
@@ -57,7 +57,7 @@ class Interrupted(Failure):
     def show(self, file: IO[Any] | None = None) -> None:
         """Write that it was interrupted."""
         del file
-        tell("tracedb: interrupted")
+        tell_line("tracedb: interrupted")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from . import options
 from . import output as out
 from .issues import tell_issues
 from .missing_steps import tell_missing_steps
-from .terminal import printable, tell
+from .terminal import printable, tell, tell_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,7 +163,7 @@ class _Progress:
             # Wrapped in Text, because rich would parse a string as markup.
             self._status.update(Text(printable(line)))
         elif not line.startswith(_STAGE):
-            tell(line)
+            tell_line(line)
         elif not self._is_computing:
             self._is_computing = True
             tell("computing the graph, critical paths and predictions")

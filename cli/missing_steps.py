@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from tracedb.reasons import lacking, why_empty, without_steps
+from tracedb.reasons import elsewhere, lacking, why_empty, without_steps
 from tracedb.summary.words import KINDS, WAITS
 
 from .terminal import tell
@@ -23,7 +22,6 @@ _EXPLAINED = KINDS.keys() - {
     *("compute", "communication", "copy", "data_loading", "unexplained", "idle"),
 }
 """Kinds of time whose names are not self-explanatory."""
-_WIDTH = 80
 _TRACES = """
 SELECT trace_id, run_id, CASE WHEN rank >= 0 THEN rank END AS rank
 FROM staging.trace
@@ -42,17 +40,20 @@ FROM staging.thread
 """
 
 
-def write_rows(
+def write_rows(  # noqa: PLR0913 (the rows, and what to say of them)
     db: tracedb.Database,
     output: Output,
     rows: pl.DataFrame,
     brief: Sequence[str] = (),
+    *,
     question: str = "",
+    of: int = 0,
 ) -> None:
     """Write the rows of an answer; if it has none, explain why.
 
-    A table has threads by name and traces by rank, no column that is empty throughout,
-    and explains the kinds of time.
+    `of` is the number of rows of the whole answer, where a part has none. A table has
+    threads by name and traces by rank, no column that is empty throughout, and explains
+    the kinds of time.
     """
     if output.format == "table":
         shown = _with_thread_names(db, rows.drop(_hidden_columns(rows)))
@@ -64,7 +65,7 @@ def write_rows(
     else:
         output.rows(rows, brief)
     if rows.is_empty():
-        for line in why_empty(db, question):
+        for line in [elsewhere(of)] if of else why_empty(db, question):
             tell(line)
 
 
@@ -138,8 +139,8 @@ def _tell_kinds(rows: pl.DataFrame, words: dict[str, str]) -> None:
             found = dict.fromkeys(rows[column])
             explained = _EXPLAINED if words is KINDS else words
             said = [f"{kind}: {words[kind]}" for kind in found if kind in explained]
-            for line in wrap("; ".join(said), _WIDTH, break_on_hyphens=False):
-                tell(line)
+            if said:
+                tell("; ".join(said))
 
 
 def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> None:

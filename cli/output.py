@@ -6,7 +6,6 @@ programs: raw integers, full names, every row.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,7 +17,7 @@ import click
 from tracedb.words import wrapped
 
 from .errors import Failure
-from .terminal import IN_A_PIPE, printable, tell, write_text
+from .terminal import printable, tell, width_of, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,7 +75,7 @@ class Output:
 
 def _by_subject(questions: list[tuple[str, str, str]]) -> Iterator[str]:
     """Yield the lines of a list of questions, with a heading for each subject."""
-    width = _width()
+    width = width_of(sys.stdout)
     first = max(len(question) for _, question, _ in questions) + 4
     for subject, group in groupby(questions, key=itemgetter(0)):
         yield f"{subject}:"
@@ -88,11 +87,7 @@ def _by_subject(questions: list[tuple[str, str, str]]) -> Iterator[str]:
 
 def _broken(line: str) -> list[str]:
     indent = line[: len(line) - len(line.lstrip())]
-    return wrapped(line, _width(), rest=f"{indent}  ") or [line]
-
-
-def _width() -> int:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else IN_A_PIPE
+    return wrapped(line, width_of(sys.stdout), rest=f"{indent}  ") or [line]
 
 
 def to_stdout(name: str) -> Output:

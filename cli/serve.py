@@ -7,7 +7,7 @@ import click
 import tracedb
 
 from . import options
-from .terminal import tell
+from .terminal import tell, tell_line
 
 
 @click.command(
@@ -44,6 +44,6 @@ def serve(database: str, run: int | None, port: int, memory: int | None) -> None
     with tracedb.open(database, read_only=True) as opened:
         chosen = find_run(opened.connection, run, jobs=True).run_id
     with Server(database, chosen, port, memory) as server:
-        tell(f"{database}, run {chosen}: {server.url}")
+        tell_line(f"{database}, run {chosen}: {server.url}")
         tell("stop it with Ctrl-C")
         server.serve_forever()

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import sys
+from typing import TYPE_CHECKING
 
 import click
+
+from tracedb.words import wrapped
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 IN_A_PIPE = 100
 """The columns of a list or table that is not written to a terminal."""
@@ -38,6 +45,18 @@ def write_text(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-def tell(line: str) -> None:
-    """Write a line to stderr."""
+def width_of(stream: TextIO) -> int:
+    """The columns of a terminal, or of what is not written to one."""
+    return shutil.get_terminal_size().columns if stream.isatty() else IN_A_PIPE
+
+
+def tell(note: str) -> None:
+    """Write a note to stderr, in lines that break between words."""
+    width = width_of(sys.stderr)
+    for line in wrapped(printable(note), width, rest="  ") or [""]:
+        tell_line(line)
+
+
+def tell_line(line: str) -> None:
+    """Write one line to stderr, however long it is: for errors, and for programs."""
     click.echo(printable(line), err=True)

@@ -6,10 +6,13 @@ They follow the documentation of each question, not its SQL.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, pairwise
 from statistics import mean, median
 from typing import Any
+
+import polars as pl
+import pytest
 
 import tracedb
 
@@ -418,6 +421,60 @@ def period(recorded: Recorded) -> Iterator[Row]:
         }
 
 
+def top_kernel(recorded: Recorded) -> Iterator[Row]:
+    """GPU work by name, with the op that launches most of its time."""
+    ops = {row["op_id"]: row["name"] for row in recorded.rows("staging.op")}
+    found: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    counts: Counter[tuple[int, str]] = Counter()
+    all_ns: Counter[int] = Counter()
+    for row in chain.from_iterable(recorded.work().values()):
+        found[row["run_id"], row["name"]][ops.get(row["op_id"], "")] += duration(row)
+        counts[row["run_id"], row["name"]] += 1
+        all_ns[row["run_id"]] += duration(row)
+    for (run, name), times in found.items():
+        own = [(time, op) for op, time in times.items() if op]
+        yield {
+            "run_id": run,
+            "name": name,
+            "gpu_op_count": counts[run, name],
+            "time_ns": times.total(),
+            "mean_ns": times.total() / counts[run, name],
+            "time_share": times.total() / all_ns[run],
+            "op": max(own)[1] if own else None,
+        }
+
+
+def copy(recorded: Recorded) -> Iterator[Row]:
+    """Copies by direction and kind of host memory."""
+    blocked = Counter[int]()
+    for row in recorded.rows("(FROM graph.host_wait WHERE target = 'copy')"):
+        blocked[row["gpu_op_id"]] += duration(row)
+    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in chain.from_iterable(recorded.work().values()):
+        if row["kind"] == "memcpy":
+            words = row["name"].lower()
+            ends = ("htod", "h2d"), ("dtoh", "d2h"), ("dtod", "d2d"), ("ptop", "p2p")
+            way = next(to for end, to in ends if end in words)
+            kinds = [kind for kind in ("pinned", "pageable") if kind in words]
+            found[row["run_id"], way, next(iter(kinds), None)].append(row)
+    for (run, way, memory), copies in found.items():
+        sized = [row for row in copies if row["moved_bytes"] is not None]
+        moved, time = (
+            sum(row["moved_bytes"] for row in sized),
+            sum(map(duration, sized)),
+        )
+        yield {
+            "run_id": run,
+            "direction": way,
+            "memory": memory,
+            "copy_count": len(copies),
+            "moved_bytes": moved if sized else None,
+            "time_ns": sum(map(duration, copies)),
+            "moved_bytes_per_second": 1e9 * moved / time if time else None,
+            "blocked_ns": sum(blocked[row["gpu_op_id"]] for row in copies),
+        }
+
+
 ANSWERS: dict[str, tuple[tuple[str, ...], Callable[[Recorded], Iterator[Row]]]] = {
     "exposed_communication": (("trace_id", "device"), exposed_communication),
     "idle_share": (("trace_id", "step_id", "device"), idle_share),
@@ -427,7 +484,33 @@ ANSWERS: dict[str, tuple[tuple[str, ...], Callable[[Recorded], Iterator[Row]]]] 
     "host_gap": (("run_id", "role", "frame", "module"), host_gap),
     "memory_by_step": (("step_id", "device_type", "device"), memory_by_step),
     "launch_bound": (("run_id", "name"), launch_bound),
+    "top_kernel": (("run_id", "name"), top_kernel),
+    "copy": (("run_id", "direction", "memory"), copy),
     "period": (("trace_id",), period),
     "wait": (WAIT_KEY, wait),
 }
 """For each question the columns that identify a row, and the loops that answer it."""
+
+
+def assert_answers(question: str, found: pl.DataFrame, recorded: Recorded) -> None:
+    """Every row of an answer is there, and every value as the loops find it.
+
+    Times are rounded to nanoseconds.
+    """
+    key, answer = ANSWERS[question]
+    rows = _by_key(key, found.rows(named=True))
+    expected = _by_key(key, [*answer(recorded)])
+    assert rows.keys() == expected.keys()
+    for row, values in expected.items():
+        assert {column: rows[row][column] for column in values} == {
+            column: pytest.approx(
+                value, rel=1e-9, abs=0.5 if column.endswith("_ns") else 0
+            )
+            if isinstance(value, float)
+            else value
+            for column, value in values.items()
+        }, row
+
+
+def _by_key(key: Sequence[str], found: list[Row]) -> dict[tuple[Any, ...], Row]:
+    return {tuple(row[column] for column in key): row for row in found}

@@ -83,6 +83,11 @@ def rows(database: tracedb.Database, query: str) -> list[tuple[Any, ...]]:
     return database.sql(query).rows()
 
 
+def unbroken(notes: str) -> str:
+    """What a command told on stderr, with each note on one line."""
+    return notes.replace("\n  ", " ")
+
+
 def assert_nothing_written(folder: Path) -> None:
     """A failed command leaves no file behind."""
     assert list(folder.iterdir()) == []

@@ -15,7 +15,7 @@ import duckdb
 import polars as pl
 import pytest
 from scipy.stats import mannwhitneyu
-from support import SAMPLES, Ingested, rows
+from support import SAMPLES, Ingested, rows, unbroken
 
 import tracedb
 from tracedb import catalog
@@ -279,10 +279,10 @@ def test_other_reasons_for_a_difference_are_told(
             (tmp_path / f"{gpu}.json").write_text(json.dumps(trace))
             database.ingest([tmp_path / f"{gpu}.json"], run=gpu)
     done = run("diff", pair.path, path, "--run", 1, 1)
-    frames, starts = done.stderr.splitlines()
+    frames, starts = unbroken(done.stderr).splitlines()
     assert frames.startswith("only A was recorded with Python stacks, which takes")
     assert "starts of one program are taken to differ" in starts
-    assert run("diff", path, "--run", 1, 2).stderr.splitlines() == [
+    assert unbroken(run("diff", path, "--run", 1, 2).stderr).splitlines() == [
         "A ran on H100, B ran on MI300X",
         "A is of a job of 4 ranks, B is of a job of 8 ranks",
         starts,
@@ -353,16 +353,30 @@ def test_a_slower_run_fails_the_check(pair: tracedb.Database, tmp_path: Path) ->
     assert len(suite_of(report)) == len(kinds) + 1
 
 
-@pytest.mark.parametrize("baseline", ["missing.duckdb", "check.xml"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(["--baseline", "missing.duckdb"], ["--baseline", "check.xml"]),
+        *(["--tolerance", "-1"], ["--baselin", "a.duckdb"], ["--baseline"], []),
+    ],
+    ids=" ".join,
+)
 def test_a_check_that_cannot_run_leaves_no_old_report(
-    pair: tracedb.Database, tmp_path: Path, baseline: str
+    pair: tracedb.Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: list[str],
 ) -> None:
     """CI would read the earlier success."""
     report = tmp_path / "check.xml"
-    words = ("check", pair.path, "--run", 1, "--junit", report, "--baseline")
-    assert run(*words, pair.path, "--baseline-run", 1).exit_code == 0
+    monkeypatch.chdir(tmp_path)
+    words = ("check", pair.path, "--run", 1, "--junit", "check.xml")
+    right = ("--baseline", pair.path, "--baseline-run", 1)
+    assert run(*words, *right).exit_code == 0
+    assert run(*words, "--help").exit_code == 0
     assert suite_of(report).get("failures") == "0"
-    assert run(*words, tmp_path / baseline).exit_code == 2
+    done = run(*words, *wrong)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert not report.exists()
 
 

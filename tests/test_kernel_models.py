@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from scipy.optimize import isotonic_regression
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
-from support import ROOT
+from support import ROOT, unbroken
 from threadpoolctl import threadpool_limits
 
 import tracedb
@@ -1145,7 +1145,7 @@ def test_train_warns_of_useless_models(tmp_path: Path) -> None:
     write(noise, tmp_path / "sets.parquet")
     done = run("train", tmp_path / "sets.parquet", "-o", tmp_path / "models")
     assert done.exit_code == 0
-    warned = [line for line in done.stderr.splitlines() if "doubtful" in line]
+    warned = [line for line in unbroken(done.stderr).splitlines() if "doubtful" in line]
     assert len(warned) == 1
     assert warned[0].startswith("doubtful: memset memset bytes kernel on V100 by test")
     assert "the data sheet by" in warned[0]
@@ -1159,7 +1159,9 @@ def test_train_warns_of_a_wrong_unit(factor: float, told: str, tmp_path: Path) -
     write(wrong, tmp_path / "sets.parquet")
     done = run("train", tmp_path / "sets.parquet", "-o", tmp_path / "models")
     assert done.exit_code == 0
-    (warned,) = [line for line in done.stderr.splitlines() if "doubtful" in line]
+    (warned,) = [
+        line for line in unbroken(done.stderr).splitlines() if "doubtful" in line
+    ]
     assert "as long as by the data sheet; check that its times are in ns" in warned
     assert told in warned
 

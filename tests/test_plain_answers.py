@@ -11,7 +11,7 @@ from typing import Any
 
 import everything
 import pytest
-from plain_answers import ANSWERS, Recorded, Row
+from plain_answers import ANSWERS, Recorded, assert_answers
 from support import SAMPLES, Ingested, made
 
 import tracedb
@@ -74,19 +74,4 @@ def test_answers_are_those_of_plain_loops(
 ) -> None:
     """Every row is there, and every value as documented."""
     database, plain = recorded
-    key, answer = ANSWERS[question]
-
-    def by_key(found: list[Row]) -> dict[tuple[Any, ...], Row]:
-        return {tuple(row[column] for column in key): row for row in found}
-
-    found = by_key(database.sql(f"FROM question.{question}").rows(named=True))
-    expected = by_key(list(answer(plain)))
-    assert found.keys() == expected.keys()
-    for row, values in expected.items():
-        # Times are rounded to nanoseconds.
-        assert {column: found[row][column] for column in values} == {
-            column: pytest.approx(value, rel=1e-9, abs=0.5)
-            if isinstance(value, float)
-            else value
-            for column, value in values.items()
-        }, row
+    assert_answers(question, database.sql(f"FROM question.{question}"), plain)

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from support import CORPUS, SAMPLES, Ingested, needs_corpus, rows
+from support import CORPUS, SAMPLES, Ingested, needs_corpus, rows, unbroken
 
 import tracedb
 from tracedb.cli.main import tracedb as main
@@ -158,10 +158,10 @@ def test_missing_steps_are_explained(serving: Path, tmp_path: Path) -> None:
     """If an answer is empty for lack of steps, a line says how to get them."""
     database = str(tmp_path / "run.duckdb")
     done = CliRunner().invoke(main, ["ingest", str(serving), "--db", database])
-    assert "no steps: --step-mark could use 'step" in done.stderr
+    assert "no steps: --step-mark could use 'step" in unbroken(done.stderr)
     for command in ("predict", "critical-path", "overheads"):
         reported = CliRunner().invoke(main, [command, database]).stderr
-        assert "no steps: --step-mark could use 'step" in reported
+        assert "no steps: --step-mark could use 'step" in unbroken(reported)
     with tracedb.open(database, read_only=True) as opened:
         path, host = opened.critical_path(summary=True), opened.ask("host_time")
     assert set(path["scope"]) == {"trace"}
@@ -199,7 +199,9 @@ def test_ranks_without_steps_are_one_line(tmp_path: Path) -> None:
     words = ["ingest", str(tmp_path), "--db", str(tmp_path / "run.duckdb")]
     done = CliRunner().invoke(main, words)
     told = [
-        line for line in done.stderr.splitlines() if ".json" in line and "no st" in line
+        line
+        for line in unbroken(done.stderr).splitlines()
+        if ".json" in line and "no st" in line
     ]
     assert [line.partition(": no steps: ")[0] for line in told] == [
         f"{tmp_path}/0.json",
@@ -367,7 +369,7 @@ def test_python_functions_mark_steps(engine: Path, tmp_path: Path) -> None:
     """The function that takes most of the time is suggested; its calls are steps."""
     path = str(tmp_path / "run.duckdb")
     reported = CliRunner().invoke(main, ["ingest", str(engine), "--db", path]).stderr
-    assert f"no steps: --step-mark could use '{STEP}'\n" in reported
+    assert f"no steps: --step-mark could use '{STEP}'\n" in unbroken(reported)
     with tracedb.open(path) as database:
         marks = database.ask("step_mark")
         columns = ("option", "mark", "occurrences", "total_ns", "kind")
@@ -471,7 +473,7 @@ def test_without_steps_an_edit_tells_of_no_path(
     assert "edit 1 matches" in done.stdout
     assert "critical path" not in done.stdout
     assert "`tracedb ingest --one-step` takes the whole trace" in done.stderr
-    assert "--step-mark takes functions or launches" in done.stderr
+    assert "--step-mark takes functions or launches" in unbroken(done.stderr)
     assert CliRunner().invoke(main, [*ingest, "--one-step"]).exit_code == 0
     assert "on the critical paths" in CliRunner().invoke(main, whatif).stdout
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support import rows
+from support import rows, unbroken
 
 import tracedb
 from tracedb import Edit
@@ -133,7 +133,9 @@ def test_the_command_reports_kept_waits(path: Path) -> None:
     done = CliRunner().invoke(command, options)
     assert done.exit_code == 0
     reported = [
-        line for line in done.stderr.splitlines() if "as measured (kept_ns)" in line
+        line
+        for line in unbroken(done.stderr).splitlines()
+        if "as measured (kept_ns)" in line
     ]
     assert [line.split(":")[0] for line in reported] == [
         f"trace {NUMBER[name]}" for name in KEPT

@@ -10,7 +10,8 @@ each, then `AS TABLE`, `SELECT` with a comment above each column, and `FROM` the
 A `FUNCTION` is a scalar macro that several relations use:
 `CREATE MACRO layer.name(` with a comment above each parameter, then `AS (` the
 expression. A view without a query is the union of the relations whose comment says
-`Part of:` it.
+`Part of:` it. `Counts:` names what a view summarises: of a step, rank, trace or device
+for which the view has no column, these rows alone count (`tracedb.part`).
 
 `public.toml` lists the relations that users may rely on; all others are internal.
 """
@@ -24,6 +25,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.resources import files
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -32,7 +34,7 @@ from tracedb import emptiness, public, renamed
 from tracedb.duck import joins_as_written, literal, one_thread, quoted, scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
     from importlib.resources.abc import Traversable
 
 LAYERS = (
@@ -77,6 +79,7 @@ _COMMENT = re.compile(r"--.*")
 _RELATION = re.compile(rf"\b(?:{'|'.join(LAYERS)})\.\w+")
 _OF_FLEET = re.compile(rf"\b{FLEET}\.\w+")
 _PART = re.compile(r"Part of: (\w+\.\w+)\.")
+_COUNTS = re.compile(r"Counts: ([\w.]+(?:, [\w.]+)*)\.")
 _EDITS = "prediction.scenario_edit"
 _NEEDS = re.compile(r"Without (?P<what>[^.]+?),? it is empty\.")
 _COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
@@ -133,6 +136,12 @@ class Relation:
         """The union that it is part of, if any."""
         found = _PART.search(self.doc)
         return found and found[1]
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The relations whose rows it counts: those of one rank or step, if asked."""
+        found = _COUNTS.search(self.doc)
+        return (*found[1].split(", "),) if found else ()
 
     @property
     def needs(self) -> str | None:
@@ -524,16 +533,41 @@ def compute(
     connection.execute("RESET VARIABLE computing")
 
 
-def rows(connection: duckdb.DuckDBPyConnection, relation: Relation) -> str:
+def rows(
+    connection: duckdb.DuckDBPyConnection,
+    relation: Relation,
+    counted: Mapping[str, str] = MappingProxyType({}),
+    *,
+    is_planned_whole: bool = False,
+) -> str:
     """A query for the rows of a table or view, planned without its empty parts.
 
-    Planning takes most of the time of a question to a small database.
+    Planning takes most of the time of a question to a small database. `counted` has
+    conditions on relations that it counts: only such rows count.
     """
     query = f"FROM {relation.full_name}"
-    if relation.kind == "TABLE" or _has_edits(connection):
+    if counted:
+        query = f"FROM {_counting_only(relation, counted)}"
+    elif relation.kind == "TABLE":
         return query
-    known = what_is_empty(connection, [_EDITS], among=sources(relation.full_name))
+    if is_planned_whole or _has_edits(connection):
+        return query
+    read = _relations_read(query)
+    known = what_is_empty(
+        connection, [_EDITS], among=read.union(*(sources(name) for name in read))
+    )
     return known.reduced(query)
+
+
+def _counting_only(relation: Relation, counted: Mapping[str, str]) -> str:
+    """A subquery like a view that counts only rows which meet conditions."""
+    parts = {
+        name: f"(FROM {name} WHERE {condition}){{alias}}"
+        for name, condition in counted.items()
+    }
+    columns = ", ".join(map(quoted, relation.columns))
+    query = emptiness.reading_instead(relation.query, parts)
+    return f"({query}\n) AS {relation.name} ({columns})"
 
 
 def _has_edits(connection: duckdb.DuckDBPyConnection) -> bool:

@@ -310,26 +310,25 @@ class Database:
     ) -> pl.DataFrame:
         """All rows of a relation, in its own order or by key; or a part of them.
 
-        A part is one `step`, `rank`, `run`, `trace` or `device`, by its number. Raises
-        `QueryError` if the relation has no such column, or if the number does not
-        exist.
+        A part is one `step`, `rank`, `run`, `trace` or `device`, by its number: its
+        rows, or if the relation has no such column, sums over that part alone. Raises
+        `QueryError` if neither exists (`Counts:` in the schema), or if the number does
+        not.
         """
         declared = lookup.find_relation(name)
         if declared.parameters:
             raise QueryError(f"{name} takes values: {declared.signature}")
-        chosen = parts.where(declared, {"step": step, **within}, self._rows)
+        chosen = parts.choice(declared, {"step": step, **within}, self._rows)
         self._store_shared(declared.full_name)
         order = "" if declared.is_ordered else f"ORDER BY {', '.join(declared.key)}"
-        return self._rows(f"{self._from(declared)} {chosen} {order}")
-
-    def _from(self, relation: catalog.Relation) -> str:
-        """A query for all rows of a relation.
-
-        To find out what is empty in a lake, its files would have to be read.
-        """
-        if self.is_of_lake:
-            return f"FROM {relation.full_name}"
-        return catalog.rows(self._connection, relation)
+        # To find out what is empty in a lake, its files would have to be read.
+        query = catalog.rows(
+            self._connection,
+            declared,
+            chosen.counted,
+            is_planned_whole=self.is_of_lake,
+        )
+        return self._rows(f"{query} {chosen.where} {order}")
 
     def _store_shared(self, name: str) -> None:
         """Store what this answer about scenarios reads and others read, too."""
@@ -726,8 +725,8 @@ class Database:
         for parameter, number in zip(declared.parameters, numbers, strict=True):
             self._check_number(parameter, number)
         call = declared.call(*numbers)
-        chosen = parts.where(declared, part, self._rows)
-        return self._rows(f"FROM {declared.full_name}{call} {chosen}")
+        chosen = parts.choice(declared, part, self._rows)
+        return self._rows(f"FROM {declared.full_name}{call} {chosen.where}")
 
     @own_errors()
     def report(

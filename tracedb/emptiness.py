@@ -89,6 +89,17 @@ def note(
     )
 
 
+def reading_instead(query: str, sources: Mapping[str, str]) -> str:
+    """The query with subqueries instead of relations that it reads.
+
+    Each has a place for the alias.
+
+    >>> reading_instead("SELECT a FROM raw.t AS u", {"raw.t": "(FROM raw.v){alias}"})
+    'SELECT a FROM (FROM raw.v) AS u'
+    """
+    return _READ.sub(lambda found: _replaced(found, sources), _without_comments(query))
+
+
 class View(NamedTuple):
     """A view that queries read: the names of its columns, and its query."""
 
@@ -154,7 +165,7 @@ class Emptiness:
         replaced = {name: sources[name] for name in read if sources[name]}
         if not replaced:
             return query
-        return _READ.sub(lambda found: _replaced(found, replaced), query)
+        return reading_instead(query, replaced)
 
     def _source(self, name: str, sources: dict[str, str]) -> str:
         """The subquery that replaces a relation, with a place for its alias."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING, SupportsIndex, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex, TypedDict
 
 from .errors import QueryError
 
@@ -55,6 +55,43 @@ _CONDITIONS = {
     "device": {"device": "device = {0}"},
 }
 """The condition on rows, for the first of these columns that a relation has."""
+_CONDITIONS_BY_KEY: dict[str, dict[tuple[str, ...], str]] = {
+    "step": {
+        ("gpu_op_id",): "gpu_op_id IN (SELECT gpu_op_id FROM staging.step_work "
+        "INNER JOIN staging.step USING (step_id) WHERE step = {0})",
+        ("call_id",): "call_id IN (SELECT node_id FROM graph.node_step "
+        "INNER JOIN staging.step USING (step_id) WHERE step = {0})",
+        ("op_id",): "op_id IN (SELECT node_id FROM graph.node_step "
+        "INNER JOIN staging.step USING (step_id) WHERE step = {0})",
+        ("thread_id", "start_ns"): "EXISTS (FROM staging.step AS mark "
+        "WHERE step = {0} AND mark.trace_id = {1}.trace_id "
+        "AND {1}.start_ns >= mark.start_ns AND {1}.start_ns < mark.end_ns)",
+    },
+    "device": {
+        ("gpu_op_id",): "gpu_op_id IN "
+        "(SELECT gpu_op_id FROM staging.gpu_op WHERE device = {0})",
+    },
+}
+"""The condition for relations without such a column, by what a row of them is."""
+FINER = {
+    "device_time": "idle_cause",
+    "job": "straggler_slowdown",
+    "memory_at_peak": "memory_by_step",
+    "module_class": "module",
+    "module_tree": "module",
+    "overhead_statistic": "overhead_by_op",
+    "prediction_score": "prediction_error",
+    "scenario_hit": "scenario_effect",
+    "scenario_path": "critical_path",
+    "scenario_saving": "scenario_effect",
+    "scenario_summary": "scenario_effect",
+    "sharding": "sharding_rank",
+    "straggler": "collective_kernel",
+    "straggler_recovery": "straggler_slowdown",
+    "stuck_collective": "last_collective",
+    "trust": "recording",
+}
+"""Questions about the whole, and questions about parts of the same."""
 _MOST = 12
 NO_STEPS = (
     "the traces have no steps; staging.step_mark has what could mark them, for "
@@ -62,24 +99,41 @@ NO_STEPS = (
 )
 
 
-def where(
+class Choice(NamedTuple):
+    """What selects a part of a relation: conditions on it, and on what it counts."""
+
+    where: str
+    """The WHERE clause on the relation itself; empty for all of it."""
+    counted: Mapping[str, str]
+    """The condition on each relation whose rows it counts, if any."""
+
+
+def choice(
     relation: Relation,
     part: Mapping[str, object],
     rows: Callable[[str], pl.DataFrame],
-) -> str:
-    """The WHERE clause that selects a part of a relation; empty for all of it.
+) -> Choice:
+    """What selects a part of a relation.
 
-    `rows` runs queries. Raises `QueryError` if the relation has no such column, or if
-    the number does not exist.
+    `rows` runs queries. Raises `QueryError` if neither the relation nor what it counts
+    has such a column, or if the number does not exist.
     """
-    conditions = []
+    own, counted = [], dict.fromkeys(relation.counts, "")
     for name, value in part.items():
-        if value is not None:
-            number = whole_number(value)
-            found = _condition(relation, name)
-            check(name, number, rows)
-            conditions.append(found.format(number))
-    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        if value is None:
+            continue
+        number = whole_number(value)
+        conditions = _conditions(relation, name)
+        check(name, number, rows)
+        for full_name, condition in conditions.items():
+            if full_name == relation.full_name:
+                own.append(condition.format(number))
+            else:
+                counted[full_name] = " AND ".join(
+                    filter(None, (counted[full_name], condition.format(number)))
+                )
+    where = f"WHERE {' AND '.join(own)}" if own else ""
+    return Choice(where, counted if any(counted.values()) else {})
 
 
 def check(name: str, number: int, rows: Callable[[str], pl.DataFrame]) -> None:
@@ -117,13 +171,50 @@ def whole_number(value: object) -> int:
     return index(value)
 
 
-def _condition(relation: Relation, name: str) -> str:
+def _conditions(relation: Relation, name: str) -> dict[str, str]:
+    """The condition on a relation, or those on all that it counts, by their names."""
     if name not in _CONDITIONS:
         known = ", ".join(_CONDITIONS)
         raise QueryError(f"answers have no part '{name}'; available: {known}")
+    found = _all_conditions(relation, name)
+    if not found:
+        raise QueryError(_without(relation, name))
+    return found
+
+
+def _all_conditions(relation: Relation, name: str) -> dict[str, str]:
+    from .catalog import find
+
+    own = _condition(relation, name)
+    if own:
+        return {relation.full_name: own}
+    counted = {full: _condition(find(full), name) for full in relation.counts}
+    return counted if all(counted.values()) else {}
+
+
+def _condition(relation: Relation, name: str) -> str:
+    """The condition on rows of a relation, with a place for the number; or empty."""
     for column, condition in _CONDITIONS[name].items():
         if column in relation.columns:
             return condition
-    own = [part for part in _CONDITIONS if {*_CONDITIONS[part]} & {*relation.columns}]
-    rest = f"; it has {', '.join(f'{part}s' for part in own)}" if own else ""
-    raise QueryError(f"{relation.full_name} has no {name}s to choose from{rest}")
+    by_key = _CONDITIONS_BY_KEY.get(name, {})
+    return by_key.get((*relation.key,), "").replace("{1}", relation.name)
+
+
+def _without(relation: Relation, name: str) -> str:
+    """Say that a relation has no such part, and which finer question has.
+
+    >>> from tracedb.catalog import find
+    >>> _without(find("question.stuck_collective"), "rank")
+    'question.stuck_collective has no ranks to choose from; it has runs; \
+question.last_collective has ranks'
+    """
+    own = [f"{part}s" for part in _CONDITIONS if _all_conditions(relation, part)]
+    said = [f"{relation.full_name} has no {name}s to choose from"]
+    said += [f"it has {', '.join(own)}"] * bool(own)
+    from .catalog import find
+
+    finer = FINER.get(relation.name)
+    if finer and _all_conditions(find(f"question.{finer}"), name):
+        said.append(f"question.{finer} has {name}s")
+    return "; ".join(said)

@@ -135,6 +135,11 @@ def why_empty(db: Database, question: str) -> Iterator[str]:
         yield f"`tracedb ask DB {_OF_TRACES[question]}` covers whole traces"
 
 
+def elsewhere(rows: int) -> str:
+    """Why a part of an answer that has rows has none."""
+    return f"the answer has {counted(rows, 'row')} in all, none of this part"
+
+
 def lacking(db: Database, rows: pl.DataFrame, empty: set[str]) -> Iterator[str]:
     """What the traces lack to fill columns."""
     recorded = db.relation("question.recording")

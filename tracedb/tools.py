@@ -12,7 +12,7 @@ from tracedb import live
 from tracedb.database import Database
 from tracedb.errors import QueryError
 from tracedb.lookup import find_relation
-from tracedb.reasons import why_empty
+from tracedb.reasons import elsewhere, why_empty
 from tracedb.summary.text import lines
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class Tools:
     ) -> dict[str, Any]:
         """Answer a question by its name (`questions`), at most `limit` rows.
 
-        Some questions take values, such as the number of a node. `step` keeps only the
-        rows of ProfilerStep#N, `rank` only those of that rank.
+        Some questions take values, such as the number of a node. `step` restricts the
+        answer to ProfilerStep#N, `rank` to that rank.
         """
         most = _checked(limit)
         return self._call(
@@ -134,7 +134,9 @@ def _answer(
     rows = database.ask(question, *values, step=step, rank=rank)
     found = live.table(rows, most)
     if rows.is_empty():
-        found["note"] = "; ".join(["no rows", *why_empty(database, question)])
+        whole = database.ask(question, *values).height
+        why = [elsewhere(whole)] if whole else why_empty(database, question)
+        found["note"] = "; ".join(["no rows", *why])
     return found
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
 ELLIPSIS = "…"
 _NO_BREAK = "\u00a0"
+_COMMAND = re.compile(r"`[^`]+`")
 _AMOUNT = re.compile(r"([\d.]) (s|ms|us|ns|%)(?!\w)")
 
 
@@ -46,16 +47,20 @@ def share(value: float) -> str:
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
     """Lines that begin with `first` and `rest`; numbers stay with their units.
 
+    Commands and words are kept whole: they and paths are there to be copied.
+
     >>> wrapped("  it takes 3.14 ms", 13, rest="    ")
     ['  it takes', '    3.14 ms']
     """
     kept = _AMOUNT.sub(rf"\1{_NO_BREAK}\2", text)
+    kept = _COMMAND.sub(lambda found: found[0].replace(" ", _NO_BREAK), kept)
     lines = wrap(
         kept,
         width,
         initial_indent=first,
         subsequent_indent=rest,
         break_on_hyphens=False,
+        break_long_words=False,
     )
     return [line.replace(_NO_BREAK, " ") for line in lines]
 

@@ -3,6 +3,7 @@
 -- each kernel.
 -- One row per run, process group, kind, message size and group size.
 -- Key: run_id, process_group, kind, message_bytes, group_size, node_count.
+-- Counts: question.collective_kernel.
 CREATE VIEW question.collective (
     -- The run.
     run_id,

@@ -4,6 +4,7 @@
 -- because no earlier version's guards held.
 -- One row per trace and region.
 -- Key: trace_id, region.
+-- Counts: staging.op.
 CREATE VIEW question.compiled_region (
     -- The trace.
     trace_id,

@@ -1,6 +1,7 @@
 -- Which direction do copies go, how fast are they, and is host memory pinned?
 -- One row per run, direction and kind of memory.
 -- Key: run_id, direction, memory.
+-- Counts: staging.gpu_op.
 CREATE VIEW question.copy (
     -- The run.
     run_id,

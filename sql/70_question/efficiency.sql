@@ -3,6 +3,7 @@
 -- time of the kernels; for those of steps, see `question.efficiency_by_step`.
 -- One row per run, hardware model, family and arithmetic units.
 -- Key: run_id, hardware, family, unit.
+-- Counts: prediction.work_rate.
 CREATE VIEW question.efficiency (
     -- The run.
     run_id,

@@ -3,6 +3,7 @@
 -- such as the layers of a model, are together.
 -- One row per trace, class of modules and pass.
 -- Key: trace_id, module, is_backward.
+-- Counts: prediction.work_rate.
 CREATE VIEW question.efficiency_by_module (
     -- The run.
     run_id,

@@ -2,6 +2,7 @@
 -- `question.efficiency`, by the op that launched them.
 -- One row per run, hardware model, op, family and arithmetic units.
 -- Key: run_id, hardware, op, family, unit.
+-- Counts: prediction.work_rate.
 CREATE VIEW question.efficiency_by_op (
     -- The run.
     run_id,

@@ -1,6 +1,7 @@
 -- How much communication is not hidden behind computation?
 -- One row per device of a trace that communicates.
 -- Key: trace_id, device.
+-- Counts: staging.gpu_op.
 CREATE VIEW question.exposed_communication (
     -- The run.
     run_id,

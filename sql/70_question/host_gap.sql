@@ -3,6 +3,7 @@
 -- as the layers of a model, are together.
 -- One row per run, role of the thread, function and class of modules.
 -- Key: run_id, role, frame, module.
+-- Counts: overhead.counted_span.
 CREATE VIEW question.host_gap (
     -- The run.
     run_id,

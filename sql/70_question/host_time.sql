@@ -3,6 +3,7 @@
 -- own, the thread is idle.
 -- One row per trace and overhead type.
 -- Key: trace_id, type.
+-- Counts: staging.step, overhead.counted_span.
 CREATE VIEW question.host_time (
     -- The run.
     run_id,

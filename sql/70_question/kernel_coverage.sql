@@ -1,6 +1,7 @@
 -- How much of the time of GPU work do the kernel models predict?
 -- One row per trace and family.
 -- Key: trace_id, family.
+-- Counts: staging.gpu_op.
 CREATE VIEW question.kernel_coverage (
     -- The run.
     run_id,

@@ -3,6 +3,7 @@
 -- and work that took no time.
 -- One row per trace, family and model.
 -- Key: trace_id, family, model.
+-- Counts: staging.gpu_op.
 CREATE VIEW question.kernel_error (
     -- The run.
     run_id,

@@ -3,6 +3,7 @@
 -- fusion or larger batches.
 -- One row per run and name of such work.
 -- Key: run_id, name.
+-- Counts: staging.gpu_op.
 CREATE VIEW question.launch_bound (
     -- The run.
     run_id,

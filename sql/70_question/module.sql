@@ -1,6 +1,7 @@
 -- What does each module cost, forward and backward?
 -- One row per trace, module and pass. Needs a trace with Python stacks.
 -- Key: trace_id, module, is_backward.
+-- Counts: graph.op_module.
 CREATE VIEW question.module (
     -- The trace.
     trace_id,

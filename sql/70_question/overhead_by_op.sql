@@ -2,6 +2,7 @@
 -- steps?
 -- One row per run and op name.
 -- Key: run_id, name.
+-- Counts: overhead.counted_span.
 CREATE VIEW question.overhead_by_op (
     -- The run.
     run_id,

@@ -2,6 +2,7 @@
 -- (`critical_path.step_period`).
 -- One row per trace with steps.
 -- Key: trace_id.
+-- Counts: critical_path.step_period.
 CREATE VIEW question.period (
     -- The run.
     run_id,

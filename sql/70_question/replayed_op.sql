@@ -1,6 +1,7 @@
 -- Which ops does the work of graph launches belong to? GPU time by the captured op.
 -- One row per op name and trace that replays, with the longest time first.
 -- Key: trace_id, op_name.
+-- Counts: graph.replayed_gpu_op.
 CREATE VIEW question.replayed_op (
     -- The run.
     run_id,

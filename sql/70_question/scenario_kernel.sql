@@ -4,6 +4,7 @@
 -- One row per scenario, run, name of GPU work, family and basis; empty unless scenarios are
 -- requested (`tracedb whatif --rows kernel`).
 -- Key: scenario, run_id, change, recorded_batch, sizes_from, name, family, basis, in_range.
+-- Counts: staging.gpu_op.
 CREATE VIEW question.scenario_kernel (
     -- The scenario.
     scenario,

@@ -3,6 +3,7 @@
 -- One row per scenario, run, name of an op, family and basis; empty unless scenarios are
 -- requested (`tracedb whatif --rows op`).
 -- Key: scenario, run_id, change, recorded_batch, sizes_from, name, family, basis.
+-- Counts: staging.op.
 CREATE VIEW question.scenario_op (
     -- The scenario.
     scenario,

@@ -1,6 +1,7 @@
 -- Which kernels take the most GPU time, and which ops launch them?
 -- One row per run and kernel name.
 -- Key: run_id, name.
+-- Counts: staging.gpu_op.
 CREATE VIEW question.top_kernel (
     -- The run.
     run_id,

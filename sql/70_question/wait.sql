@@ -1,6 +1,7 @@
 -- What waits for what, and in which op and Python function?
 -- One row per run, waiting call, work or thread, what it waited for, and place.
 -- Key: run_id, kind, waiting_name, awaited_name, op, frame.
+-- Counts: graph.host_wait, graph.stream_wait, graph.thread_wait, graph.rank_wait.
 CREATE VIEW question.wait (
     -- The run.
     run_id,

@@ -56,7 +56,7 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
 }
 _SINCE_1970_NS = 1 << 59
 """[ns] Larger values (from 1988 on) are not durations but times since 1970."""
-_SHOWN_AS_ZERO = 0.005
+_TOO_SMALL = 0.1
 _SAID_BY_THE_CELLS = ("_ns", "_bytes", "_bytes_per_second", "_flops_per_second")
 _NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
 """Counted adjectives, whose headings have no plural."""
@@ -176,8 +176,8 @@ def _scale(largest: float, scales: list[tuple[float, str]]) -> tuple[float, str]
 
 def _scaled(scales: list[tuple[float, str]], largest: float, value: float) -> str:
     unit, form = _scale(largest, scales)
-    # A size that would be shown as zero has a unit of its own; times never do.
-    if 0 < abs(value) < _SHOWN_AS_ZERO * unit and scales is not _SCALES["_ns"]:
+    # A size of less than two digits has a unit of its own; times never do.
+    if 0 < abs(value) < _TOO_SMALL * unit and scales is not _SCALES["_ns"]:
         unit, form = _scale(abs(value), scales)
     return form.format(float(value) / unit)
 

@@ -21,6 +21,7 @@ from support import SAMPLES, DatabaseOf, Ingested, rows
 import tracedb
 from tracedb.cli.main import tracedb as command
 from tracedb.report import MOST_BYTES, places
+from tracedb.report.names import Names
 from tracedb.report.sections import SECTIONS, with_rows
 from tracedb.report.timeline import timeline
 from tracedb.synthetic import Delays, execute, random_program
@@ -75,9 +76,20 @@ def reported(database: tracedb.Database, path: Path) -> tuple[str, dict[str, Any
     """The text of a report, and its data."""
     database.report(path)
     text = path.read_text()
+    return text, data_of(text)
+
+
+def data_of(text: str) -> dict[str, Any]:
+    """The data of a report, with whole names in its cells."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert found
-    return text, json.loads(found[1])
+    data: dict[str, Any] = json.loads(found[1])
+    for part in data["sections"]:
+        part["rows"] = [
+            [data["names"][one[0]] if isinstance(one, list) else one for one in row]
+            for row in part["rows"]
+        ]
+    return data
 
 
 SCENARIOS = {
@@ -151,12 +163,31 @@ def test_names_are_in_the_data_only(folder: Path) -> None:
     assert "hacked" not in before + after
 
 
+def test_long_names_are_whole_and_there_once(folder: Path) -> None:
+    """A name is in many rows of many sections; the file has it once for all of them."""
+    text = (folder / "hostile.html").read_text()
+    long = max(HOSTILE, key=len)
+    shown = sections_of(folder / "hostile.html")
+    for section in ("kernels", "path"):
+        assert long in of_column(shown[section], "name")
+    assert long in data_of(text)["timeline"]["names"]
+    assert text.count(long) == 2
+
+
+def test_names_that_are_too_long_together_are_cut() -> None:
+    """The longest are cut first, and stay different from each other."""
+    names = [f"{number}{'x' * 50_000}" for number in range(40)]
+    numbered = Names()
+    numbers = [numbered.number(name) for name in (*names, "short")]
+    cut = [numbered.all[number] for number in numbers]
+    assert cut[-1] == "short"
+    assert sum(map(len, cut)) < 1_000_000
+    assert len({*cut}) == len(cut)
+
+
 def test_another_run_and_scenarios(folder: Path, database_of: DatabaseOf) -> None:
     """The page has the answers of `diff` and `whatif`."""
-    text = (folder / "beside.html").read_text()
-    found = re.search(r'id="data">(.*?)</script>', text)
-    assert found
-    shown = {part["name"]: part for part in json.loads(found[1])["sections"]}
+    shown = sections_of(folder / "beside.html")
     database, against = database_of(GPU), database_of(GPU / "rank0.kineto.json.gz")
     difference = against.diff(database)
     (period,) = difference["period"].iter_rows(named=True)
@@ -209,19 +240,14 @@ def test_a_job_has_its_operations(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["idle", "efficiency", "bounds", "path"])
 def test_traces_without_a_rank_have_rows(folder: Path, name: str) -> None:
     """A single GPU has no rank, and the same sections."""
-    text = (folder / "hostile.html").read_text()
-    found = re.search(r'id="data">(.*?)</script>', text)
-    assert found
-    sections = {part["name"]: part for part in json.loads(found[1])["sections"]}
+    sections = sections_of(folder / "hostile.html")
     assert sections["files"]["rows"][0][0] is None
     assert sections[name]["rows"]
 
 
 def sections_of(path: Path) -> dict[str, dict[str, Any]]:
     """The sections of a report by name."""
-    found = re.search(r'id="data">(.*?)</script>', path.read_text())
-    assert found
-    return {part["name"]: part for part in json.loads(found[1])["sections"]}
+    return {part["name"]: part for part in data_of(path.read_text())["sections"]}
 
 
 def of_column(section: dict[str, Any], name: str) -> list[Any]:

@@ -16,6 +16,7 @@ from tracedb.errors import QueryError, ReportError
 from tracedb.outputs import check_place, written
 from tracedb.part import no_such_number
 from tracedb.report import job, places
+from tracedb.report.names import numbered
 from tracedb.report.page import page
 from tracedb.report.sections import sections, shown_in_order
 from tracedb.report.timeline import timeline
@@ -110,6 +111,7 @@ def made(
         parts = [*beside, *shown_in_order(connection, job.SECTIONS, chosen)]
     else:
         parts = [*beside, *sections(connection, chosen, answers)]
+    names = numbered(parts)
     draw = job.timeline if is_job else timeline
     for most in (_MOST_SLICES, _MOST_SLICES // 3, _MOST_SLICES // 12, 0):
         drawn = draw(connection, chosen, most)
@@ -119,6 +121,7 @@ def made(
             "summary": [piece._asdict() for piece in about],
             "words": WORDS,
             "waits": WAITS,
+            "names": names,
             "sections": parts,
             "timeline": drawn,
         }

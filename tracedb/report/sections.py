@@ -17,7 +17,6 @@ import duckdb
 from tracedb import catalog
 from tracedb.duck import frame, registered
 from tracedb.report import places
-from tracedb.report.timeline import NAME_LENGTH
 from tracedb.words import cut_distinct, path_end, shortened
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ _MOST_DRAWN = 10_000
 """Most rows of a section whose picture needs all of them."""
 _DRAWN_WHOLE = frozenset({"bars", "heat", "icicle", "memory", "periods", "stack"})
 """Pictures that would leave out ranks, steps or modules if rows were missing."""
-_LONG_NAME = NAME_LENGTH * 2
 _KNOWN = "known_answer_"
 """Prefix of the names of known answers."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -558,12 +556,12 @@ def _most(section: Section) -> int:
 
 
 def _value(value: object) -> object:
-    """A value for JSON; very long names are shortened."""
+    """A value for JSON."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if value is None or isinstance(value, (bool, int)):
         return value
-    return shortened(str(value), _LONG_NAME)
+    return str(value)
 
 
 def _short(column: str, values: list[object]) -> dict[str, str]:

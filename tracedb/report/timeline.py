@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tracedb.report import places
-from tracedb.words import duration, shortened
+from tracedb.report.names import Names
+from tracedb.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST_RANKS = 16
 MOST_LANES = 96
-NAME_LENGTH = 200
 _LONGEST = 2**50
 """[ns] The longest bin."""
 _CLOSE_SHARE = 0.6
@@ -183,23 +183,6 @@ class Step(NamedTuple):
     time_ns: int
 
 
-class _Names:
-    """Deduplicated texts, referred to by number."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {"": 0}
-
-    def number(self, name: str | None) -> int:
-        """The number of a text; long texts are cut in the middle."""
-        short = shortened(name or "", NAME_LENGTH)
-        return self._numbers.setdefault(short, len(self._numbers))
-
-    @property
-    def all(self) -> list[str]:
-        """The texts in order of their numbers."""
-        return list(self._numbers)
-
-
 def timeline(
     connection: duckdb.DuckDBPyConnection, run: int, most: int
 ) -> dict[str, Any]:
@@ -218,7 +201,7 @@ def drawn(
     connection: duckdb.DuckDBPyConnection, chosen: Chosen, most: int
 ) -> dict[str, Any]:
     """What the temporary tables have, merged to about so many slices."""
-    names = _Names()
+    names = Names()
     lanes, steps, close, hidden = chosen
     stretches = {
         is_close: _stretch(
@@ -336,7 +319,7 @@ def _stretch(
 
 
 def _slices(
-    connection: duckdb.DuckDBPyConnection, stretches: dict[bool, int], names: _Names
+    connection: duckdb.DuckDBPyConnection, stretches: dict[bool, int], names: Names
 ) -> list[dict[str, Any]]:
     """The rows of lanes: slices of one track and depth, in order."""
     import polars as pl
@@ -380,7 +363,7 @@ def _slices(
 
 
 def _packed(
-    part: pl.DataFrame, names: _Names, texts: Iterable[str]
+    part: pl.DataFrame, names: Names, texts: Iterable[str]
 ) -> dict[str, list[int]]:
     """Columns as lists of numbers: begins as differences, texts as numbers."""
     packed = {
@@ -397,7 +380,7 @@ def _paths(
     connection: duckdb.DuckDBPyConnection,
     stretch: int,
     lanes: Sequence[Drawn],
-    names: _Names,
+    names: Names,
 ) -> list[dict[str, Any]]:
     """The critical path of each rank, and of the run: intervals in order."""
     frame = connection.sql(f"""

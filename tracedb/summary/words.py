@@ -291,8 +291,8 @@ def _repeated_rank(row: Row) -> str:
 
 def _assumed_gpu(row: Row) -> str:
     return (
-        f"{_of(row)} GPUs are not named in the trace; their model follows from the "
-        "number of their processors and their memory"
+        f"the model of {_of(row)} GPUs is not recorded: inferred from the number of "
+        "their processors and their memory"
     )
 
 

@@ -326,7 +326,7 @@ function icicle(section) {
     host.replaceChildren(...boxes);
   }
   redrawn.push(draw);
-  return [el("p", { class: "words" }, `Width: ${measure === "total" ? "GPU work" : "time on the critical path"}, with nested modules. Click a module to zoom in, click again to go back.`), host];
+  return [el("p", { class: "words" }, `Width: ${measure === "total" ? "GPU work" : "time on the critical path"}, with nested modules.`, el("span", { class: "screen" }, " Click a module to zoom in, click again to go back.")), host];
 }
 
 /** Achieved arithmetic by intensity; each dot an op, as large as its time. */

@@ -58,8 +58,8 @@ function summary(pieces) {
   const made = el("section", { id: "summary" }, el("h2", null, "Summary"));
   let list = null, item = null;
   // No number is parted from its unit, and no option at its hyphens.
-  const said = (text) => shown(text).replace(/([\d.]) (s|ms|us|ns|%)(?!\w)/g, "$1\u00a0$2")
-    .split(/(--[a-z-]+)/).map((piece, i) => (i % 2 ? el("span", { class: "option" }, piece) : piece));
+  const said = (text) => withCode(shown(text).replace(/([\d.]) (s|ms|us|ns|%)(?!\w)/g, "$1\u00a0$2")).flatMap((part) =>
+    typeof part === "string" ? part.split(/(--[a-z-]+)/).map((piece, i) => (i % 2 ? el("span", { class: "option" }, piece) : piece)) : [part]);
   const into = (tag, name) => {
     if (list?.className !== name) made.append(list = el(tag, { class: name }));
     return list;

@@ -43,7 +43,7 @@ function table(section) {
   const used = section.columns.flatMap((_, i) => (isUsed(i) ? [i] : []));
   const columns = used.map((i) => section.columns[i]);
   const rows = section.rows.map((row) => used.map((i) => row[i]));
-  const short = columns.map((column) => new Map(Object.entries(section.short?.[column] ?? {})));
+  const short = columns.map((column) => section.short?.[column] ?? new Map());
   const body = el("tbody");
   let sorted = rows, open = false;
   const isNumber = columns.map((_, i) => rows.some((row) => typeof row[i] === "number"));
@@ -62,7 +62,7 @@ function table(section) {
     const visible = open ? sorted : sorted.slice(0, FIRST_ROWS);
     body.replaceChildren(...visible.map((row, i) => el("tr", { class: i >= PRINTED_ROWS && "far" }, ...cells(row))));
     more.hidden = rows.length <= FIRST_ROWS;
-    printed.textContent = rows.length > PRINTED_ROWS ? `The first ${PRINTED_ROWS} of ${rows.length} rows; the page has all.` : "";
+    printed.textContent = rows.length > PRINTED_ROWS ? `The first ${PRINTED_ROWS} of ${rows.length} rows; on a screen, the report has all.` : "";
     more.textContent = open ? `First ${FIRST_ROWS} rows` : `All ${rows.length} rows`;
   }
 

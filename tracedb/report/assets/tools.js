@@ -2,6 +2,13 @@
 // What all parts of the page share: elements made of text alone, units, colours.
 
 const data = JSON.parse(document.getElementById("data").textContent);
+// Long names are there once; cells have lists of their number.
+for (const section of data.sections) {
+  section.rows = section.rows.map((row) => row.map((value) => (Array.isArray(value) ? data.names[value[0]] : value)));
+  for (const [column, short] of Object.entries(section.short)) {
+    section.short[column] = new Map(Object.entries(short).map(([number, cut]) => [data.names[number], cut]));
+  }
+}
 
 /** An element with attributes, and children that are elements or text. */
 function el(tag, attributes, ...children) {
@@ -138,8 +145,13 @@ function valued(column, value) {
   return count(value);
 }
 
-/** A column's heading: its name without what its values say anyway. */
+const NO_THINGS = new Set(["all", "last", "late", "short", "present", "resumed"]);
+
+/** A column's heading, as on the command line: its name without what its values say anyway. */
 function heading(column) {
+  const thing = column.match(/^(.+)_count$/)?.[1].replaceAll("_", " ");
+  if (NO_THINGS.has(thing)) return thing;
+  if (thing) return thing.replace(/y$/, "ie") + (/(ch|sh|s|x)$/.test(thing) ? "es" : "s");
   return column.replace(/_(ns|share|bytes)$/, (_, unit) => (unit === "share" ? " share" : ""))
     .replaceAll("_", " ");
 }

@@ -250,7 +250,10 @@ def simulate(
         INNER JOIN prediction.variant USING (variant_id)
         INNER JOIN prediction.gpu_awaited AS awaited USING (gpu_op_id)
         WHERE scenario = '{scenario}' AND method = '{method}'
-            AND work.awaited_gpu_op_id IS NOT NULL
+            AND (scenario, gpu_op_id, awaited.awaited_gpu_op_id) NOT IN (
+                SELECT (scenario, gpu_op_id, awaited_gpu_op_id)
+                FROM prediction.removed_stream_wait
+            )
         """,
     ):
         awaited[waiting].append((kernel, delay))

@@ -32,6 +32,9 @@ Row = dict[str, Any]
 Times = list[tuple[int, int]]
 Works = set[tuple[str, int]]
 """What of GPU work is selected: for `gpu` its type, for `op` `gpu`, else the delay."""
+Waits = set[tuple[int, int]]
+"""Which waits of GPU work for other GPU work are selected."""
+AWAITED = ("awaited", "awaited_op", "awaited_stream", "awaited_device")
 GPU_WAITS = ("wait_stream", "wait_device", "wait_event", "wait_copy", "wait_queue")
 SPAN_TYPES: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("host", None): ("T1", "T2", "T3", "T4", "T5"),
@@ -92,6 +95,8 @@ _TEXTS = {
     "module": "SELECT path FROM staging.module_call",
     "family": "SELECT family FROM prediction.kernel_roofline",
     "process_group": "SELECT process_group FROM staging.collective",
+    "awaited": "SELECT name FROM staging.gpu_op",
+    "awaited_op": "SELECT name FROM staging.op WHERE NOT is_annotation",
     "thread": "SELECT unnest([role, name, tid::VARCHAR]) FROM staging.thread",
 }
 
@@ -200,6 +205,32 @@ class Rows:
             "LEFT JOIN staging.collective AS collective ON work.gpu_op_id = node_id "
             "LEFT JOIN graph.stream_wait AS wait ON work.gpu_op_id = wait.gpu_op_id "
             "ORDER BY work.gpu_op_id"
+        )
+
+    @cached_property
+    def awaited(self) -> dict[int, list[Row]]:
+        """What each GPU op waits for on other streams."""
+        works = {work["gpu_op_id"]: work for work in self.works}
+        found = defaultdict(list)
+        for row in self._read("FROM graph.gpu_awaited"):
+            found[row["gpu_op_id"]].append(works[row["awaited_gpu_op_id"]])
+        return found
+
+    def is_awaited(self, edit: Edit, work: Row) -> bool:
+        """Whether an edit selects waits for this work."""
+        return (
+            self.matches(edit, "awaited", work["name"])
+            and among(edit.awaited_stream, work["stream"])
+            and among(edit.awaited_device, work["device"])
+            and (
+                edit.awaited_op is None
+                or any(
+                    op["thread_id"] == work["thread_id"]
+                    and op["start_ns"] <= work["at_ns"] < op["end_ns"]
+                    and self.matches(edit, "awaited_op", op["name"])
+                    for op in self.ops
+                )
+            )
         )
 
     @cached_property
@@ -420,6 +451,17 @@ class Rows:
             }
         return found
 
+    def chosen_waits(self, edit: Edit) -> Waits:
+        """The waits of GPU work for other streams that an edit selects."""
+        type_ = {"wait": "stream", "delay": "stream_wait"}.get(edit.target)
+        return {
+            (work, of["gpu_op_id"])
+            for kind, work in self.chosen_works(edit)
+            if kind == type_
+            for of in self.awaited[work]
+            if self.is_awaited(edit, of)
+        }
+
     def _is_chosen(self, edit: Edit, type_: str, work: Row, ops: list[Row]) -> bool:
         has = {
             "work": edit.type in (None, work["type"]),
@@ -438,6 +480,12 @@ class Rows:
             and among(edit.rank, self.ranks[work["trace_id"]])
             and among(edit.stream, work["stream"])
             and among(edit.device, work["device"])
+            and (
+                not {*AWAITED} & {*used(edit)}
+                or any(
+                    self.is_awaited(edit, of) for of in self.awaited[work["gpu_op_id"]]
+                )
+            )
             and self._is_within(edit, work, ops)
         )
 
@@ -468,12 +516,12 @@ _PARTS = {
 
 def found(
     database: tracedb.Database, edits: list[Edit]
-) -> dict[str, tuple[dict[tuple[int, int], int], Works]]:
-    """What edits select, each in its own scenario: spans and GPU work."""
+) -> dict[str, tuple[dict[tuple[int, int], int], Works, Waits]]:
+    """What edits select, each in its own scenario: spans, GPU work, and its waits."""
     from tracedb.whatif.simulation import beside
 
-    chosen: dict[str, tuple[dict[tuple[int, int], int], Works]] = {
-        edit.scenario: ({}, set()) for edit in edits
+    chosen: dict[str, tuple[dict[tuple[int, int], int], Works, Waits]] = {
+        edit.scenario: ({}, set(), set()) for edit in edits
     }
     with beside(database.connection, [], edits) as (cursor, _):
         for scenario, thread, position, part in cursor.execute(
@@ -485,6 +533,10 @@ def found(
             "SELECT scenario, type, gpu_op_id FROM prediction.chosen_work"
         ).fetchall():
             chosen[scenario][1].add((type_, work))
+        for scenario, *pair in cursor.execute(
+            "SELECT scenario, gpu_op_id, awaited_gpu_op_id FROM prediction.chosen_wait"
+        ).fetchall():
+            chosen[scenario][2].add((pair[0], pair[1]))
     return chosen
 
 
@@ -539,6 +591,8 @@ _NUMBERS_OF = {
     "rank": "SELECT DISTINCT rank FROM staging.trace ORDER BY ALL",
     "stream": "SELECT DISTINCT stream FROM staging.gpu_op ORDER BY ALL",
     "device": "SELECT DISTINCT device FROM staging.gpu_op ORDER BY ALL",
+    "awaited_stream": "SELECT DISTINCT stream FROM staging.gpu_op ORDER BY ALL",
+    "awaited_device": "SELECT DISTINCT device FROM staging.gpu_op ORDER BY ALL",
 }
 
 
@@ -562,12 +616,13 @@ def drawn(rows: Rows, random: Random, count: int) -> list[Edit]:
 def differences(database: tracedb.Database, edits: list[Edit], rows: Rows) -> list[str]:
     """The edits that select other things than a loop does."""
     wrong = []
-    for edit, (spans, works) in zip(
+    for edit, (spans, works, waits) in zip(
         edits, found(database, edits).values(), strict=True
     ):
         for what, got, wanted in (
             ("spans", spans, rows.chosen_spans(edit)),
             ("works", works, rows.chosen_works(edit)),
+            ("waits", waits, rows.chosen_waits(edit)),
         ):
             if got != wanted:
                 more = [*({*got} - {*wanted})][:3]

@@ -27,6 +27,14 @@ CREATE TABLE reference.scenario (
     family VARCHAR,
     -- Pattern for a collective's process group.
     process_group VARCHAR,
+    -- Pattern for the name of the awaited GPU work.
+    awaited VARCHAR,
+    -- Pattern for the name of an op that encloses its launch.
+    awaited_op VARCHAR,
+    -- Streams of the awaited GPU work.
+    awaited_stream VARCHAR,
+    -- Devices of the awaited GPU work.
+    awaited_device VARCHAR,
     -- Pattern for the role, the name or the number of the thread.
     thread VARCHAR,
     -- Part of ops: `self`.

@@ -36,6 +36,7 @@ everywhere AS (
             name, op, annotation, shape, instance, module, part, phase, step, rank, stream,
             device, process_group, thread, nodes::VARCHAR
         ) IS NULL
+        AND NOT chooses_awaited
     GROUP BY scenario, cause
 )
 

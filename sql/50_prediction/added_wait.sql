@@ -32,7 +32,6 @@ meant AS (
         ON
             time.variant_id = removed.variant_id
             AND awaited.awaited_gpu_op_id = removed.gpu_op_id
-    WHERE time.awaited_gpu_op_id IS NOT NULL
     UNION ALL
     SELECT last.variant_id, next_gpu_op_id, cause_gpu_op_id, delay_ns
     FROM (
@@ -125,9 +124,7 @@ beside AS (
         ON
             time.variant_id = removed.variant_id
             AND awaited.awaited_gpu_op_id = removed.gpu_op_id
-    WHERE
-        time.awaited_gpu_op_id IS NOT NULL
-        AND time.variant_id IN (SELECT variant_id FROM prediction.inserted_work)
+    WHERE time.variant_id IN (SELECT variant_id FROM prediction.inserted_work)
 ),
 
 every AS (

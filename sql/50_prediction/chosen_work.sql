@@ -1,6 +1,6 @@
--- Which GPU work edits select: by target, type, name, family, rank, stream, device and
--- process group, and by when its launch started. Work whose launch is not in the trace has
--- no such time.
+-- Which GPU work edits select: by target, type, name, family, rank, stream, device, process
+-- group and what it waits for, and by when its launch started. Work whose launch is not in
+-- the trace has no such time.
 -- Without edits it is empty.
 -- One row per edit, selected aspect, and GPU op that it selects.
 -- Key: scenario, edit, type, gpu_op_id.
@@ -47,11 +47,6 @@ edit AS (
         position AS edit,
         target = 'op' OR op IS NOT NULL OR shape IS NOT NULL AS chooses_ops
     FROM prediction.scenario_edit
-),
-
-node AS (
-    SELECT scenario, edit, unnest(nodes) AS node_id
-    FROM edit
 ),
 
 pair AS (
@@ -105,6 +100,12 @@ candidate AS (
             )
         )
         AND (
+            NOT chooses_awaited
+            OR (scenario, edit, gpu_op_id) IN (
+                SELECT (scenario, edit, gpu_op_id) FROM prediction.edit_awaited
+            )
+        )
+        AND (
             edit.stream IS NULL OR EXISTS (
                 SELECT 1 FROM prediction.edit_number AS number
                 WHERE
@@ -141,7 +142,7 @@ outside AS (
         (target <> 'op' OR timed.field = 'op')
         AND coalesce(time.end_ns <= candidate.at_ns, true)
         AND (timed.field <> 'node' OR (scenario, edit, gpu_op_id) NOT IN (
-            SELECT (scenario, edit, node_id) FROM node
+            SELECT (scenario, edit, node_id) FROM edit, unnest(nodes) AS node (node_id)
         ))
 ),
 

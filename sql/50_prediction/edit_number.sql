@@ -6,7 +6,8 @@ CREATE VIEW prediction.edit_number (
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The field: `instance`, `step`, `rank`, `stream` or `device`.
+    -- The field: `instance`, `step`, `rank`, `stream`, `device`, `awaited_stream` or
+    -- `awaited_device`.
     field,
     -- Ordinal of the range in the field.
     ordinal,
@@ -22,10 +23,12 @@ part AS (
         unnest(range(len(string_split(text, ',')))) AS ordinal
     FROM (
         UNPIVOT (
-            SELECT scenario, position, instance, step, rank, stream, device
+            SELECT
+                scenario, position, instance, step, rank, stream, device, awaited_stream,
+                awaited_device
             FROM prediction.scenario_edit
         )
-        ON instance, step, rank, stream, device
+        ON instance, step, rank, stream, device, awaited_stream, awaited_device
         INTO NAME field VALUE text
     )
 )

@@ -52,6 +52,12 @@ asked AS (
     SELECT scenario, position, 'process_group', process_group, 'process_group'
     FROM prediction.scenario_edit
     UNION ALL
+    SELECT scenario, position, 'awaited', awaited, 'gpu_op'
+    FROM prediction.scenario_edit
+    UNION ALL
+    SELECT scenario, position, 'awaited_op', awaited_op, 'op'
+    FROM prediction.scenario_edit
+    UNION ALL
     SELECT scenario, position, 'thread', thread, 'thread'
     FROM prediction.scenario_edit
     UNION ALL

@@ -2,7 +2,7 @@
 -- for work that was not recorded), of a thread for another, of a stream for another. For
 -- ops, the waits of the calls in them.
 -- One row per edit of waits or of ops, and wait that it matches.
--- Key: scenario, edit, kind, waiting_id, position.
+-- Key: scenario, edit, kind, waiting_id, position, awaited_gpu_op_id.
 CREATE VIEW prediction.edited_wait (
     -- The scenario.
     scenario,
@@ -15,7 +15,10 @@ CREATE VIEW prediction.edited_wait (
     waiting_id,
     -- Position of the wait on the thread; 0 for GPU work.
     position,
-    -- [ns] Time waited, as measured; for GPU work, what launch and stream do not explain.
+    -- What GPU work waits for; NULL for threads.
+    awaited_gpu_op_id,
+    -- [ns] Time waited, as measured; for GPU work, what launch and stream do not
+    -- explain, and this does.
     waited_ns
 ) AS
 SELECT
@@ -24,11 +27,18 @@ SELECT
     prediction.wait_target(type),
     thread_id,
     position,
+    NULL::BIGINT,
     span_ns
 FROM prediction.chosen_span
 WHERE target IN ('wait', 'op') AND type LIKE 'wait_%' AND type <> 'wait_data'
 UNION ALL
-SELECT scenario, edit, 'stream', gpu_op_id, 0, greatest(excess_ns, 0)
-FROM prediction.chosen_work
-INNER JOIN graph.stream_wait USING (gpu_op_id)
+SELECT
+    scenario, edit, 'stream', gpu_op_id, 0, chosen.awaited_gpu_op_id,
+    CASE
+        WHEN chosen.awaited_gpu_op_id = wait.awaited_gpu_op_id THEN greatest(excess_ns, 0)
+        ELSE greatest(work.end_ns - (wait.start_ns - excess_ns), 0)
+    END
+FROM prediction.chosen_wait AS chosen
+INNER JOIN graph.stream_wait AS wait USING (gpu_op_id)
+INNER JOIN staging.gpu_op AS work ON chosen.awaited_gpu_op_id = work.gpu_op_id
 WHERE target = 'wait';

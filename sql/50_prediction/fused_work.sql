@@ -45,11 +45,7 @@ awaiting AS (
     SELECT DISTINCT scenario, gpu_op_id
     FROM (SELECT DISTINCT scenario FROM chosen)
     CROSS JOIN graph.gpu_awaited
-    ANTI JOIN (
-        SELECT scenario, waiting_id AS gpu_op_id
-        FROM prediction.edited_wait
-        WHERE kind = 'stream'
-    ) USING (scenario, gpu_op_id)
+    ANTI JOIN prediction.removed_stream_wait USING (scenario, gpu_op_id, awaited_gpu_op_id)
 ),
 
 -- How much of each stream is removed so far, and how often it waited.

@@ -25,8 +25,9 @@ CREATE TABLE prediction.gpu_time (
     launch_delay_ns,
     -- [ns] Delay after the end of the previous work on its stream.
     stream_delay_ns,
-    -- GPU work on another stream whose end it waits for, as measured; NULL if it waits for
-    -- none. Everything that it waits for is in `prediction.gpu_awaited`.
+    -- GPU work on another stream whose end it waits for, as measured, or without that wait
+    -- the last of the others; NULL if it waits for none. Everything that it waits for is in
+    -- `prediction.variant_wait`.
     awaited_gpu_op_id,
     -- [ns] Delay after that.
     wait_delay_ns,
@@ -79,6 +80,17 @@ timed AS (
     LEFT JOIN graph.nested_launch AS nested ON captured.graph_call_id = nested.call_id
 ),
 
+-- The last of what work still waits for on other streams, if some of that is removed.
+held AS (
+    SELECT
+        variant_id, removed.gpu_op_id, arg_max(kept.gpu_op_id, kept.end_ns) AS awaited_gpu_op_id
+    FROM prediction.removed_stream_wait AS removed
+    INNER JOIN prediction.variant USING (scenario)
+    LEFT JOIN prediction.variant_wait AS wait USING (variant_id, gpu_op_id)
+    LEFT JOIN staging.gpu_op AS kept ON wait.awaited_gpu_op_id = kept.gpu_op_id
+    GROUP BY variant_id, removed.gpu_op_id
+),
+
 -- When launches that take another time than measured submit their work.
 changed AS (
     SELECT
@@ -115,7 +127,9 @@ SELECT
         WHEN is_first THEN coalesce(added.delay_ns, stream_delay_ns)
         ELSE prediction.edited_delay_ns(stream_delay_ns, following.factor, following.add_ns)
     END + kept_ns,
-    CASE WHEN no_wait.kind IS NULL THEN awaited_gpu_op_id END,
+    CASE
+        WHEN held.gpu_op_id IS NULL THEN timed.awaited_gpu_op_id ELSE held.awaited_gpu_op_id
+    END,
     prediction.edited_delay_ns(wait_delay_ns, waiting.factor, waiting.add_ns) + kept_ns,
     unexplained_ns,
     kept_ns
@@ -124,11 +138,8 @@ LEFT JOIN changed
     ON timed.variant_id = changed.variant_id AND timed.call_id = changed.call_id
 LEFT JOIN prediction.gpu_edit AS edit
     ON timed.variant_id = edit.variant_id AND timed.gpu_op_id = edit.gpu_op_id
-LEFT JOIN prediction.removed_wait AS no_wait
-    ON
-        timed.variant_id = no_wait.variant_id
-        AND timed.gpu_op_id = no_wait.waiting_id
-        AND no_wait.kind = 'stream'
+LEFT JOIN held
+    ON timed.variant_id = held.variant_id AND timed.gpu_op_id = held.gpu_op_id
 LEFT JOIN prediction.delay_edit AS launch
     ON
         timed.variant_id = launch.variant_id
@@ -150,6 +161,7 @@ LEFT JOIN prediction.delay_edit AS waiting
     ON
         timed.variant_id = waiting.variant_id
         AND timed.gpu_op_id = waiting.waiting_id
+        AND coalesce(held.awaited_gpu_op_id, timed.awaited_gpu_op_id) = waiting.awaited_gpu_op_id
         AND waiting.kind = 'stream_wait'
 WHERE is_removed IS NOT TRUE
 UNION ALL

@@ -69,7 +69,6 @@ own AS (
             variant.variant_id = no_wait.variant_id
             AND own.thread_id = no_wait.waiting_id
             AND own.position = no_wait.position
-            AND no_wait.kind <> 'stream'
 ),
 
 timed AS (
@@ -81,7 +80,7 @@ timed AS (
                 coalesce(expected_ns, own_ns), set_ns, own.factor, own.add_ns
             )
         END + CASE WHEN is_blocked THEN 0 ELSE kept_ns END AS predicted_ns,
-        CASE WHEN waits THEN awaited_gpu_op_id END AS awaited_gpu_op_id,
+        CASE WHEN waits THEN own.awaited_gpu_op_id END AS awaited_gpu_op_id,
         CASE WHEN waits THEN awaited_thread_id END AS awaited_thread_id,
         CASE WHEN waits THEN awaited_position END AS awaited_position,
         CASE WHEN waits THEN prediction.edited_delay_ns(

@@ -13,7 +13,9 @@ SELECT DISTINCT 'op', name
 FROM staging.op
 WHERE
     NOT is_annotation
-    AND list_has_any(getvariable('edit_fields')::VARCHAR[], ['name', 'op', 'until'])
+    AND list_has_any(
+        getvariable('edit_fields')::VARCHAR[], ['name', 'op', 'until', 'awaited_op']
+    )
 UNION ALL
 SELECT DISTINCT 'call', name
 FROM staging.call
@@ -21,7 +23,7 @@ WHERE list_contains(getvariable('edit_fields')::VARCHAR[], 'name')
 UNION ALL
 SELECT DISTINCT 'gpu_op', name
 FROM staging.gpu_op
-WHERE list_contains(getvariable('edit_fields')::VARCHAR[], 'name')
+WHERE list_has_any(getvariable('edit_fields')::VARCHAR[], ['name', 'awaited'])
 UNION ALL
 SELECT DISTINCT 'annotation', name
 FROM staging.annotation

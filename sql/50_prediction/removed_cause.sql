@@ -38,11 +38,6 @@ waited AS (
         ON place.variant_id = awaited.variant_id AND place.gpu_op_id = awaited.gpu_op_id
     INNER JOIN graph.stream_position AS cause
         ON awaited.awaited_gpu_op_id = cause.gpu_op_id
-    ANTI JOIN prediction.removed_wait AS no_wait
-        ON
-            place.variant_id = no_wait.variant_id
-            AND no_wait.kind = 'stream'
-            AND place.gpu_op_id = no_wait.waiting_id
 ),
 
 awaited_stream AS (

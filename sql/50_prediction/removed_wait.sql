@@ -1,16 +1,16 @@
--- Which waits a variant removes, to find what they cost, or what a program would do without
--- them. The waiter continues at once.
+-- Which waits of threads a variant removes, to find what they cost, or what a program would
+-- do without them. The thread continues at once.
 -- One row per variant and wait.
 -- Key: variant_id, kind, waiting_id, position.
 CREATE VIEW prediction.removed_wait (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- `host` (a thread waits for GPU work), `thread` (for another thread), `rank` (for that
-    -- of another rank) or `stream` (GPU work waits for another stream's).
+    -- `host` (a thread waits for GPU work), `thread` (for another thread) or `rank` (for that
+    -- of another rank).
     kind,
-    -- The waiting thread or GPU work.
+    -- The waiting thread.
     waiting_id,
-    -- Position of the wait on the thread; 0 for GPU work.
+    -- Position of the wait on the thread.
     position
 ) AS
 WITH
@@ -20,7 +20,7 @@ removed AS (
     INNER JOIN prediction.scenario_edit AS edit
         ON wait.scenario = edit.scenario AND edit = edit.position
     INNER JOIN prediction.variant AS variant ON wait.scenario = variant.scenario
-    WHERE action = 'unsync'
+    WHERE action = 'unsync' AND kind <> 'stream'
 )
 
 SELECT variant_id, kind, waiting_id, position

@@ -51,6 +51,16 @@ CREATE VIEW prediction.scenario_edit (
     family,
     -- Pattern for a collective's process group.
     process_group,
+    -- Of a wait for another stream, pattern for the name of the awaited GPU work.
+    awaited,
+    -- Pattern for the name of an op that encloses its launch.
+    awaited_op,
+    -- Streams of the awaited GPU work.
+    awaited_stream,
+    -- Devices of the awaited GPU work.
+    awaited_device,
+    -- Whether it selects by what is awaited.
+    chooses_awaited,
     -- Pattern for the role, the name or the number of the thread.
     thread,
     -- Nodes, as in `graph.node`: GPU work, or whatever starts in the op, call or range.
@@ -112,24 +122,13 @@ SELECT
     edit.scenario,
     dense_rank() OVER (ORDER BY first_ordinal),
     row_number() OVER (PARTITION BY edit.scenario ORDER BY ordinal),
-    edit.target,
-    edit.type,
-    edit.name,
-    edit.op,
-    edit.annotation,
-    edit.shape,
-    edit.instance,
-    edit.module,
-    edit.part,
-    edit.phase,
-    edit.step,
-    edit.rank,
-    edit.stream,
-    edit.device,
-    edit.family,
-    edit.process_group,
-    edit.thread,
-    edit.nodes,
+    edit.target, edit.type, edit.name, edit.op, edit.annotation, edit.shape, edit.instance,
+    edit.module, edit.part, edit.phase, edit.step, edit.rank, edit.stream, edit.device,
+    edit.family, edit.process_group,
+    edit.awaited, edit.awaited_op, edit.awaited_stream, edit.awaited_device,
+    coalesce(edit.awaited, edit.awaited_op, edit.awaited_stream, edit.awaited_device)
+    IS NOT NULL,
+    edit.thread, edit.nodes,
     coalesce(edit.action, CASE edit.target WHEN 'wait' THEN 'unsync' ELSE 'scale' END),
     coalesce(edit.factor, 1),
     coalesce(edit.add_ns, 0),
@@ -165,7 +164,8 @@ FROM (
                     op VARCHAR, annotation VARCHAR, shape VARCHAR, instance VARCHAR,
                     module VARCHAR, part VARCHAR, phase VARCHAR, step VARCHAR, rank VARCHAR,
                     stream VARCHAR, device VARCHAR, family VARCHAR, process_group VARCHAR,
-                    thread VARCHAR,
+                    awaited VARCHAR, awaited_op VARCHAR, awaited_stream VARCHAR,
+                    awaited_device VARCHAR, thread VARCHAR,
                     nodes BIGINT[], action VARCHAR, factor DOUBLE, add_ns BIGINT,
                     set_ns BIGINT, set_to VARCHAR, from_run BIGINT, to_gpu VARCHAR,
                     to_dtype VARCHAR, to_batch BIGINT, from_batch BIGINT, gaps VARCHAR, place VARCHAR,

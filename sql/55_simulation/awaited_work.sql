@@ -17,6 +17,12 @@ CREATE VIEW simulation.awaited_work (
     delay_ns
 ) AS
 WITH
+removed AS (
+    SELECT variant_id, call_id, gpu_op_id
+    FROM prediction.removed_mark
+    INNER JOIN prediction.variant USING (scenario)
+),
+
 returned AS (
     SELECT
         host.variant_id,
@@ -29,12 +35,11 @@ returned AS (
     INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
     INNER JOIN overhead.timeline USING (thread_id, position)
     INNER JOIN graph.host_awaited AS awaited USING (call_id)
-    ANTI JOIN prediction.removed_pass AS no_pass
+    ANTI JOIN removed
         ON
-            is_passed
-            AND host.variant_id = no_pass.variant_id
-            AND awaited.call_id = no_pass.call_id
-            AND awaited.gpu_op_id = no_pass.gpu_op_id
+            host.variant_id = removed.variant_id
+            AND awaited.call_id = removed.call_id
+            AND awaited.gpu_op_id = removed.gpu_op_id
     WHERE waits AND awaited_gpu_op_id IS NOT NULL
 ),
 
@@ -105,7 +110,6 @@ stream_wait AS (
         ON
             gpu.variant_id = removed.variant_id
             AND awaited.awaited_gpu_op_id = removed.gpu_op_id
-    WHERE gpu.awaited_gpu_op_id IS NOT NULL
     UNION ALL
     SELECT variant_id, gpu_op_id, awaited_gpu_op_id, delay_ns
     FROM prediction.added_wait

@@ -5,7 +5,7 @@
 CREATE VIEW simulation.passed_wait (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- `host`, `thread`, `rank` or `stream`, as in `prediction.removed_wait`.
+    -- `host`, `thread` or `rank`, as in `prediction.removed_wait`, or `stream`.
     kind,
     -- The waiting thread or GPU work.
     waiting_id,
@@ -26,17 +26,13 @@ INNER JOIN simulation.host_span_time AS host
         AND span.position = host.position
 WHERE removed.kind = 'host' AND work.end_ns > host.end_ns
 UNION ALL
-SELECT removed.variant_id, removed.kind, removed.waiting_id, removed.position
-FROM prediction.removed_wait AS removed
-INNER JOIN graph.stream_wait AS wait ON waiting_id = wait.gpu_op_id
-INNER JOIN simulation.gpu_work_time AS work
-    ON removed.variant_id = work.variant_id AND wait.gpu_op_id = work.gpu_op_id
-INNER JOIN simulation.gpu_work_time AS awaited
-    ON
-        removed.variant_id = awaited.variant_id
-        AND wait.awaited_gpu_op_id = awaited.gpu_op_id
-WHERE removed.kind = 'stream' AND awaited.end_ns > work.start_ns
+SELECT DISTINCT variant_id, 'stream', removed.gpu_op_id, 0
+FROM prediction.removed_stream_wait AS removed
+INNER JOIN prediction.variant USING (scenario)
+INNER JOIN simulation.gpu_work_time AS work USING (variant_id, gpu_op_id)
+INNER JOIN simulation.gpu_work_time AS awaited USING (variant_id)
+WHERE removed.awaited_gpu_op_id = awaited.gpu_op_id AND awaited.end_ns > work.start_ns
 UNION ALL
 SELECT variant_id, kind, waiting_id, position
 FROM prediction.removed_wait
-WHERE kind NOT IN ('host', 'stream');
+WHERE kind <> 'host';

@@ -27,7 +27,7 @@ matched AS (
     SELECT scenario, edit, 'work', gpu_op_id, 0, 1
     FROM prediction.edited_work
     UNION ALL
-    SELECT scenario, edit, kind, waiting_id, position, 1
+    SELECT DISTINCT scenario, edit, kind, waiting_id, position, 1
     FROM prediction.edited_delay
 ),
 

@@ -36,12 +36,14 @@ matched AS (
     INNER JOIN prediction.scenario_edit AS edits USING (scenario)
     WHERE edit = edits.position AND target = 'op' AND start_ns = end_ns
     UNION ALL
-    SELECT scenario, edit, waited_ns, 1
+    -- Waits of one GPU op are at the same time.
+    SELECT scenario, edit, max(waited_ns), count(*)
     FROM prediction.edited_wait
     -- Those of ops are already included as spans of host time.
     WHERE (scenario, edit) NOT IN (
         SELECT (scenario, position) FROM prediction.scenario_edit WHERE target = 'op'
     )
+    GROUP BY scenario, edit, kind, waiting_id, position
     UNION ALL
     SELECT scenario, edit, delay_ns, 1
     FROM prediction.edited_delay

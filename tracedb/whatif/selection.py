@@ -35,21 +35,27 @@ TYPES = {
 
 TEXTS = (
     *("name", "op", "annotation", "shape", "module", "family", "process_group"),
-    "thread",
+    *("awaited", "awaited_op", "thread"),
 )
 """The fields that select by a pattern."""
-NUMBERS = ("instance", "step", "rank", "stream", "device", "node")
+NUMBERS = (
+    *("instance", "step", "rank", "stream", "device", "awaited_stream"),
+    *("awaited_device", "node"),
+)
 """The fields that select by numbers."""
 FIELDS = (*TEXTS, "part", "phase", *NUMBERS, "sql")
 """All fields that select."""
 
 _ON_STREAMS = ("stream", "device", "process_group")
+_AWAITED = ("awaited", "awaited_op", "awaited_stream", "awaited_device")
+"""The fields that select waits by what is awaited."""
 _OF_STREAMS = {
     ("gpu", None),
     *(("gpu", type_) for type_ in TYPES["gpu"]),
     ("wait", "stream"),
     *(("delay", type_) for type_ in ("launch", "stream", "stream_wait")),
 }
+_WAITS_OF_STREAMS = (("wait", "stream"), ("delay", "stream_wait"))
 _UNGROUPED = ("memcpy", "memset")
 _UNNAMED = {
     ("host", "T1"),
@@ -90,6 +96,10 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     module: str | None = None
     family: str | None = None
     process_group: str | None = None
+    awaited: str | None = None
+    awaited_op: str | None = None
+    awaited_stream: Number | None = None
+    awaited_device: Number | None = None
     thread: str | None = None
     part: Part | None = None
     phase: Phase | None = None
@@ -159,6 +169,9 @@ def _wrong_on_streams(selection: Selection, what: str) -> str | None:
             return f"{what} is on no {_STREAMLIKE[field]}; remove {field}"
     if "process_group" in fields and target == "gpu" and type_ in _UNGROUPED:
         return f"{what} has no process group; remove process_group"
+    awaited = next((field for field in _AWAITED if field in fields), None)
+    if awaited and (target, type_) not in _WAITS_OF_STREAMS:
+        return f"{awaited} is for wait:stream and delay:stream_wait; add the type"
     return None
 
 
@@ -237,6 +250,10 @@ _NUMBERS_THERE = {
     "rank": "SELECT DISTINCT rank FROM staging.trace",
     "stream": "SELECT DISTINCT stream FROM staging.gpu_op",
     "device": "SELECT DISTINCT device FROM staging.gpu_op",
+    "awaited_stream": "SELECT DISTINCT stream FROM graph.gpu_awaited "
+    "INNER JOIN staging.gpu_op AS work ON awaited_gpu_op_id = work.gpu_op_id",
+    "awaited_device": "SELECT DISTINCT device FROM graph.gpu_awaited "
+    "INNER JOIN staging.gpu_op AS work ON awaited_gpu_op_id = work.gpu_op_id",
 }
 _NODES_THERE = """
 SELECT count(*)
@@ -276,8 +293,8 @@ _NONE_THERE = {
     "record_shapes=True, without graphs, or change times by name (gpu:NAME x0.5)",
 }
 """Hints at fields of which a database has no text at all."""
-_LISTED_AS = {"module": "module_class"}
-"""Kinds of text that hints list instead: equal modules together."""
+_LISTED_AS = {"module": "module_class", "awaited": "gpu_op", "awaited_op": "op"}
+"""Kinds of text that hints list for a field: of modules, equal ones together."""
 _MOST_NEAR = 3
 _WIDEST = 60
 _MOST_NUMBERS = 8
@@ -379,7 +396,7 @@ def _hint(
     pattern = getattr(selection, field)
     if not is_expression(pattern) and _LOOKS_LIKE_EXPRESSION.search(pattern):
         return f" (write a regular expression between slashes: /{pattern}/)"
-    for other, (thing, known) in _ELSEWHERE.items():
+    for other, (thing, known) in ({} if field in _AWAITED else _ELSEWHERE).items():
         moved = msgspec.structs.replace(selection, **{field: None, other: pattern})
         is_free = getattr(selection, other) is None and wrong_selection(moved) is None
         within = f"SELECT count(*) FROM ({known}) WHERE contains(lower(text), ?)"

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 _BRIEF = (
     *("trace_id", "rank", "step", "slack_ns", "run_slack_ns", "duration_ns"),
-    "offset_ns",
-    *("kind", "lane", "op", "name", "node_id"),
+    *("kind", "name", "op", "offset_ns", "lane", "node_id"),
 )
 _OF_RANK = tuple(column for column in _BRIEF if column != "run_slack_ns")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from os.path import commonprefix
+from statistics import median
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -14,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tracedb.words import cut_distinct, path_end, shortened
+from tracedb.words import cut_distinct, frame_within, path_end, shortened
 
 from .terminal import IN_A_PIPE, printable, write_text
 
@@ -57,13 +59,26 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
 _SINCE_1970_NS = 1 << 59
 """[ns] Larger values (from 1988 on) are not durations but times since 1970."""
 _TOO_SMALL = 0.1
+_TWO_DIGITS = 0.01
 _SAID_BY_THE_CELLS = ("_ns", "_bytes", "_bytes_per_second", "_flops_per_second")
 _NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
 """Counted adjectives, whose headings have no plural."""
 _PROSE = ("meaning", "pairing")
 _NARROWEST_TEXT = 12
 _NARROWEST_PROSE = 24
+_NARROWEST = {"frame": 28, "module": 20}
+"""Columns of places, which tell nothing if they are narrower."""
 _GAP = 2
+
+
+def _frame(frame: str, width: int) -> str:
+    """A Python function with as much of its path as fits; of long names, the middle."""
+    shown = frame_within(frame, width)
+    return shortened(shown if len(shown) <= width else shown.replace("(…/", "("), width)
+
+
+_WAYS = {"frame": _frame, "module": path_end}
+"""How columns are cut, other than in the middle."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +100,9 @@ class _Column:
         """Fewest terminal cells for the column: numbers are never cut."""
         if self.is_number:
             return self.width
-        return min(self.width, _NARROWEST_PROSE if self.is_prose else _NARROWEST_TEXT)
+        if self.is_prose:
+            return min(self.width, _NARROWEST_PROSE)
+        return min(self.width, _NARROWEST.get(self.name, _NARROWEST_TEXT))
 
     @property
     def is_prose(self) -> bool:
@@ -162,11 +179,13 @@ def _cells(column: pl.Series) -> list[str]:
 def _number_form(column: pl.Series) -> Callable[[float], str]:
     for suffix, scales in _SCALES.items():
         if column.name.endswith(suffix):
-            values = (abs(value) for value in column.drop_nulls().to_list())
+            values = [abs(value) for value in column.drop_nulls().to_list() if value]
             largest = max(values, default=0)
             if suffix == "_ns" and largest >= _SINCE_1970_NS:
                 return _date
-            return partial(_scaled, scales, largest)
+            # Most times of a column have two digits or more.
+            usual = median(values) / _TWO_DIGITS if suffix == "_ns" and values else inf
+            return partial(_scaled, scales, min(largest, usual))
     return "{:.6g}".format if column.dtype.is_float() else str
 
 
@@ -243,11 +262,14 @@ def _cut(columns: list[_Column], width: int) -> list[_Column]:
     others = (0 if c in names else c.least_width for c in columns)
     room = width - _together(others)
     cut = {}
+    least = sum(column.least_width for column in names)
     # The narrowest first: others get what they leave of their share.
     for left, column in enumerate(sorted(names, key=lambda c: c.width)):
-        own = max(min(column.width, room // (len(names) - left)), 1)
+        least -= column.least_width
+        share = max(room // (len(names) - left), column.least_width)
+        own = max(min(column.width, share, room - least), 1)
         room -= own
-        way = path_end if column.name == "module" else shortened
+        way = _WAYS.get(column.name, shortened)
         cut[column.name] = replace(column, cells=cut_distinct(column.cells, own, way))
     return [cut.get(column.name, column) for column in columns]
 

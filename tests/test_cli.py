@@ -1231,6 +1231,27 @@ def test_sizes_are_never_shown_as_zero(tiny: Path) -> None:
     ]
 
 
+def test_times_have_a_unit_in_which_most_have_digits(tiny: Path) -> None:
+    """A single long time does not make the others 0.003 ms."""
+    few, many = "[1901200, 3094, 3591]", "[70000, 80000, 90000]"
+    query = f"SELECT unnest({few}) AS a_ns, unnest({many}) AS b_ns"
+    shown = run("sql", tiny, query).stdout.splitlines()[2:]
+    assert [line.split() for line in shown] == [
+        ["1,901.200", "us", "70.000", "us"],
+        ["3.094", "us", "80.000", "us"],
+        ["3.591", "us", "90.000", "us"],
+    ]
+
+
+def test_functions_in_narrow_tables_keep_their_files(tiny: Path) -> None:
+    """A place is told by the end of its path, and by its line."""
+    frame = "add_request (/opt/venv/vllm/v1/worker/batch.py:304)"
+    query = f"SELECT '{'n' * 60}' AS name, '{frame}' AS frame, '{'o' * 60}' AS op"
+    _, shown, _ = on_terminal("sql", tiny, query, columns=60)
+    assert " add_request (…/batch.py:304) " in shown
+    assert max(map(len, shown.splitlines())) <= 60
+
+
 @pytest.mark.until("critical_path")
 def test_tables_have_ranks_instead_of_traces(tmp_path: Path) -> None:
     """Traces of two runs keep their numbers; csv has all numbers in any case."""

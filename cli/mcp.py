@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,7 @@ def _strict(base: type[Any], refused: type[Exception], tools: object) -> type[An
                     names = ", ".join(known)
                     raise refused(f"no argument {argument}; available: {names}")
             try:
-                return await super().call_tool(name, arguments, *context)
+                return _compact(await super().call_tool(name, arguments, *context))
             except refused as error:
                 wrong = getattr(error.__cause__, "errors", None)
                 if wrong is None:
@@ -94,6 +95,14 @@ def _strict(base: type[Any], refused: type[Exception], tools: object) -> type[An
                 raise refused("; ".join(texts)) from error
 
     return Strict
+
+
+def _compact(answer: Any) -> Any:  # noqa: ANN401 (of the SDK)
+    """The answer without the SDK's line for each value: an assistant pays by length."""
+    rows = getattr(answer, "structured_content", None)
+    for text in answer.content if rows and "result" not in rows else ():
+        text.text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    return answer
 
 
 def _none() -> None:

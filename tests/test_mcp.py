@@ -36,6 +36,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "questions": ("questions", {}),
     "top": ("ask", {"question": "top_kernel", "limit": 2}),
     "step": ("ask", {"question": "overhead", "step": 2}),
+    "part": ("ask", {"question": "copy", "run": 1, "device": 0, "step": 1}),
     "no step": ("ask", {"question": "overhead", "step": 99}),
     "no rows": ("ask", {"question": "straggler"}),
     "no question": ("ask", {"question": "top_kernels"}),
@@ -54,7 +55,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "beyond": ("sql", {"query": "SELECT timestamp 'infinity' AS at"}),
     "large": ("sql", {"query": "SELECT repeat('x', 40 << 20)"}),
     "kinds": ("sql", {"query": 5, "limit": "many"}),
-    "argument": ("ask", {"question": "lever", "run": 1}),
+    "argument": ("ask", {"question": "lever", "column": 1}),
     "ranking": ("whatif", {}),
     "edit": ("whatif", {"edits": ["gpu:* x0.5", "host:T2 x0.5"]}),
     "wrong edit": ("whatif", {"edits": ["gpu"]}),
@@ -134,11 +135,14 @@ def test_questions_are_listed_and_answered(answers: dict[str, Any], path: Path) 
     with tracedb.open(path, read_only=True) as database:
         whole = database.ask("top_kernel")
         of_step = database.relation("question.overhead", 2)
+        of_part = database.ask("copy", run=1, device=0, step=1)
     top = value(answers["top"])
     assert top["columns"] == whole.columns
     assert [row[0] for row in top["rows"]] == whole.to_series(0).to_list()[:2]
     assert top["note"] == f"first 2 rows of {whole.height}"
     assert len(value(answers["step"])["rows"]) == of_step.height
+    assert len(value(answers["part"])["rows"]) == of_part.height
+    assert "\n" not in said(answers["top"])
     none = value(answers["no rows"])
     assert none["rows"] == []
     assert none["note"] == (
@@ -182,7 +186,10 @@ def test_values_as_json(answers: dict[str, Any]) -> None:
         ("beyond", "column at: a data frame cannot hold a time beyond"),
         ("large", "the answer has 40 MiB, more than 32"),
         ("kinds", "query: Input should be a valid string; limit: Input should be"),
-        ("argument", "no argument run; available: question, values, step, rank, limit"),
+        (
+            "argument",
+            "no argument column; available: question, values, step, rank, run",
+        ),
         ("wrong edit", "the edit changes nothing"),
     ],
 )

@@ -791,6 +791,14 @@ class Database:
         number = None if run is None else whole_number(run)
         return stoppable(self._connection, lambda: plot(self._connection, name, number))
 
+    def __repr__(self) -> str:
+        """The path.
+
+        >>> tracedb.open()
+        <tracedb.Database :memory:>
+        """
+        return f"<tracedb.Database {self.path}>"
+
     def _repr_html_(self) -> str | None:
         """The traces in the database, for notebooks; empty once it is closed."""
         from tracedb.markup import table

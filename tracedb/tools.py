@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tracedb.live import P, T
+    from tracedb.part import Part
 
 INSTRUCTIONS = """\
 A tracedb database of profiler traces of deep-learning programs, of PyTorch or others.
@@ -57,23 +58,27 @@ class Tools:
         """List the questions that `ask` answers, with the meaning of their rows."""
         return self._call(_questions)
 
-    def ask(
+    def ask(  # noqa: PLR0913 (as an assistant gives them)
         self,
         question: str,
         values: list[int] | None = None,
+        *,
         step: int | None = None,
         rank: int | None = None,
+        run: int | None = None,
+        trace: int | None = None,
+        device: int | None = None,
         limit: int = 50,
     ) -> dict[str, Any]:
         """Answer a question by its name (`questions`), at most `limit` rows.
 
         Some questions take values, such as the number of a node. `step` restricts the
-        answer to ProfilerStep#N, `rank` to that rank.
+        answer to ProfilerStep#N, `rank` to that rank of each run, and the others to a
+        run_id, trace_id or device.
         """
-        most = _checked(limit)
-        return self._call(
-            _answer, most, question, *(values or ()), step=step, rank=rank
-        )
+        part: Part = {"step": step, "rank": rank, "run": run, "trace": trace}
+        part["device"] = device
+        return self._call(_answer, _checked(limit), question, values or [], part)
 
     def relations(
         self, name: str | None = None, *, internal: bool = False
@@ -124,14 +129,9 @@ def _questions(database: Database) -> dict[str, Any]:
 
 
 def _answer(
-    database: Database,
-    most: int,
-    question: str,
-    *values: int,
-    step: int | None,
-    rank: int | None,
+    database: Database, most: int, question: str, values: list[int], part: Part
 ) -> dict[str, Any]:
-    rows = database.ask(question, *values, step=step, rank=rank)
+    rows = database.ask(question, *values, **part)
     found = live.table(rows, most)
     if rows.is_empty():
         whole = database.ask(question, *values).height

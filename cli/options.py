@@ -92,7 +92,7 @@ def simulated(
         if method is None and scenario is None:
             yield db
         else:
-            with db.simulate([method or "replay"], scenario) as beside:
+            with db.simulate(method, scenario) as beside:
                 yield beside
 
 

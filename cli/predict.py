@@ -12,6 +12,7 @@ from tracedb.words import counted
 from . import options
 from . import output as out
 from .missing_steps import write_rows
+from .other_gpus import tell_other_gpus
 from .terminal import tell
 
 if TYPE_CHECKING:
@@ -150,11 +151,9 @@ def predict(  # noqa: PLR0913 (one parameter an option)
     with tracedb.open(database, read_only=True) as db:
         if scenarios or without_profiler:
             from tracedb.whatif.scenario import UNPROFILED
-            from tracedb.whatif.simulation import usual_method
 
             edits = scenarios or [UNPROFILED]
-            methods = [method or usual_method(library)]
-            with db.simulate(methods, edits, library, only_steps=True) as beside:
+            with db.simulate(method, edits, library, only_steps=True) as beside:
                 rows = beside.ask("scenario_effect", **part)
                 matches = beside.ask("scenario_match")
             write_rows(db, output, rows, _EFFECTS)
@@ -212,29 +211,6 @@ def _write_bands(
             f"no bands: a band needs at least two steps {elsewhere}, with less than "
             "half of each taken as measured; ingest more traces, or leave --bands out"
         )
-
-
-def tell_other_gpus(db: tracedb.Database, library: str) -> None:
-    """Report traces from a GPU that the library does not have."""
-    from tracedb.overhead_library import gpus_of
-
-    known = gpus_of(library)
-    rows = db.sql(
-        "SELECT gpu, count(*) FROM staging.trace LEFT JOIN staging.trace_gpu "
-        "USING (trace_id) WHERE format = 'kineto' GROUP BY gpu ORDER BY gpu"
-    ).rows()
-    learned = ", ".join(_host(gpu) for gpu in known)
-    for gpu, count in rows:
-        if gpu not in known:
-            tell(
-                f"{counted(count, 'trace')} from a host with {_host(gpu)}, but "
-                f"{library} is from hosts with {learned}; host times may be "
-                "several times off"
-            )
-
-
-def _host(gpu: str | None) -> str:
-    return gpu or "no GPU"
 
 
 def _tell_matches(rows: pl.DataFrame, matches: pl.DataFrame) -> None:

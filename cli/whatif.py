@@ -13,7 +13,7 @@ from tracedb.words import counted, shortened
 from . import options
 from . import output as out
 from .missing_steps import write_rows
-from .predict import tell_other_gpus
+from .other_gpus import tell_other_gpus
 from .terminal import tell
 
 if TYPE_CHECKING:
@@ -185,7 +185,6 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     its time, or if a kernel reached its roofline.
     """
     from tracedb.whatif.scenario import file_schema, read_scenarios
-    from tracedb.whatif.simulation import usual_method
 
     if schema:
         click.echo(file_schema().decode())
@@ -213,8 +212,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
         # For many scenarios, only times are shown.
         many = len({edit.scenario for edit in chosen}) > _MOST_DETAILED
         only_steps = check or (rows == "summary" and many)
-        methods = [method or usual_method(library)]
-        with db.simulate(methods, chosen, library, only_steps=only_steps) as beside:
+        with db.simulate(method, chosen, library, only_steps=only_steps) as beside:
             if check:
                 tell(f"{counted(len(chosen), 'edit')} checked: each matches something")
                 return

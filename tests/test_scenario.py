@@ -132,6 +132,16 @@ MATCHES: list[tuple[dict[str, Any], int, int]] = [
 ]
 
 
+@pytest.mark.parametrize("method", ["replay", None])
+def test_a_simulation_has_one_method_or_the_usual_one(
+    method: str | None, hand_made: tracedb.Database
+) -> None:
+    """It takes a single name; without one, it replays."""
+    edits = [Edit(scenario="half", target="gpu", factor=0.5)]
+    with hand_made.simulate(method, edits) as beside:
+        assert set(beside.ask("scenario_effect")["method"]) == {"replay"}
+
+
 def test_matches_of_an_edit_are_reported(hand_made: tracedb.Database) -> None:
     """Their number, and their measured time."""
     edits = [Edit(scenario=str(n), **edit) for n, (edit, *_) in enumerate(MATCHES)]

@@ -106,6 +106,15 @@ def _ignore(_line: str) -> None:
     """Ignore a line of progress."""
 
 
+def _methods(
+    methods: str | Sequence[str] | None, library: str | Path | None
+) -> Sequence[str]:
+    """The methods of a simulation; none given: a library's if there is one."""
+    if methods is None:
+        methods = "replay" if library is None else "library"
+    return (methods,) if isinstance(methods, str) else methods
+
+
 def open_database(
     path: str | Path = MEMORY, *, read_only: bool = False, allow_files: bool = False
 ) -> Database:
@@ -476,16 +485,13 @@ class Database:
         carried out or matches nothing, `QueryError` for a method that is not in
         `tracedb.METHODS`, `LibraryError` for a file that is not a library.
         """
-        from tracedb.whatif.simulation import usual_method
-
-        methods = (method or usual_method(library),)
-        with self.simulate(methods, edits, library, only_steps=True) as beside:
+        with self.simulate(method, edits, library, only_steps=True) as beside:
             return beside.relation("question.scenario_effect")
 
     @contextmanager
     def simulate(
         self,
-        methods: Sequence[str],
+        methods: str | Sequence[str] | None = None,
         edits: str | Path | Sequence[Edit] | None = None,
         library: str | Path | None = None,
         *,
@@ -493,10 +499,11 @@ class Database:
     ) -> Iterator[Database]:
         """All relations for some methods and scenarios, in a `with` block.
 
-        Answers in the block are for these methods only: for the baseline, and for each
-        scenario of the edits, which may also be a file (`tracedb.whatif.scenario`).
-        This database does not change. `library` is the file that the method `library`
-        learns from; without one, it has the host times that ship with tracedb. With
+        Answers in the block are for these methods only (if none is given: `replay`, or
+        `library` if that file is given): for the baseline, and for each scenario of the
+        edits, which may also be a file (`tracedb.whatif.scenario`). This database does
+        not change. `library` is the file that the method `library` learns from; without
+        one, it has the host times that ship with tracedb. With
         `only_steps`, scenarios that change only durations are evaluated with arrays,
         which is much faster: step times (`question.scenario_effect`,
         `critical_path.step_period`) are the same, and other relations lack these
@@ -512,6 +519,7 @@ class Database:
         """
         from tracedb.whatif.simulation import SHARED, simulated
 
+        methods = _methods(methods, library)
         for method in methods:
             self._check_method(method)
             if edits is not None and method in _LIN2022:
@@ -572,10 +580,7 @@ class Database:
         edits = ranked_edits(self._connection, whole_number(candidates))
         if not edits:
             return lookup.declared_rows("question.ranking")
-        from tracedb.whatif.simulation import usual_method
-
-        methods = (method or usual_method(library),)
-        with self.simulate(methods, edits, library, only_steps=True) as beside:
+        with self.simulate(method, edits, library, only_steps=True) as beside:
             return beside.ask("ranking")
 
     def _refuse_of_lake(self) -> None:

@@ -48,11 +48,6 @@ _KEYS = ("variant_id", "host_from")
 _numbers = count(1)
 
 
-def usual_method(library: str | Path | None) -> str:
-    """The method of scenarios unless one is chosen: a library's if there is one."""
-    return "replay" if library is None else "library"
-
-
 @contextmanager
 def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
     connection: duckdb.DuckDBPyConnection,

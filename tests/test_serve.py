@@ -93,6 +93,8 @@ def test_queries_read_and_change_nothing(server: Server) -> None:
         "columns": ["a", "b"],
         "rows": [[1, "<b>"]],
     }
+    long = sql(server, "SELECT repeat('x', 9000) AS name")
+    assert long["rows"] == [["x" * 9000]]
     many = sql(server, "FROM range(5000)")
     assert many["note"] == "first 1,000 rows; there are more"
     for query, words in (

@@ -40,8 +40,10 @@ MOST_ROWS = 1000
 MOST_SECONDS = 60.0
 _MOST_BYTES = 32 << 20
 """[B] Largest answer; a single value may have gigabytes."""
-_LONGEST = 500
-"""Longest text, in characters; C++ kernel names may have thousands."""
+LONGEST = 500
+"""Longest text for an assistant, in characters; C++ kernel names may have thousands."""
+WHOLE = 100_000
+"""Longest text for a page, where it can be copied."""
 _AGAIN_SECONDS = 0.1
 _GRACE_SECONDS = 1.0
 """[s] Time for an interrupted query to end by itself."""
@@ -214,15 +216,19 @@ def _stop_late(seconds: float, is_done: Event, is_late: Event) -> None:
         wait = _AGAIN_SECONDS
 
 
-def query(database: Database, text: str, most: int) -> dict[str, Any]:
+def query(
+    database: Database, text: str, most: int, longest: int = LONGEST
+) -> dict[str, Any]:
     """The first rows of a query; no further rows are computed."""
-    return table(database.sql(text, most + 1), most, is_all=False)
+    return table(database.sql(text, most + 1), most, longest, is_all=False)
 
 
-def table(frame: pl.DataFrame, most: int, *, is_all: bool = True) -> dict[str, Any]:
+def table(
+    frame: pl.DataFrame, most: int, longest: int = LONGEST, *, is_all: bool = True
+) -> dict[str, Any]:
     """The first rows for JSON: columns, lists of values, a note if rows are left out.
 
-    Long texts are cut in the middle. Raises `QueryError` if the values are too large.
+    Longer texts are cut in the middle. Raises `QueryError` if the values are too large.
     """
     size = int(frame.estimated_size())
     if size > _MOST_BYTES:
@@ -233,7 +239,7 @@ def table(frame: pl.DataFrame, most: int, *, is_all: bool = True) -> dict[str, A
     rows = msgspec.json.decode(encode(frame.head(most), "json"))
     found: dict[str, Any] = {
         "columns": frame.columns,
-        "rows": [[_cut(value) for value in row.values()] for row in rows],
+        "rows": [[_cut(value, longest) for value in row.values()] for row in rows],
     }
     if frame.height > most:
         of = f" of {frame.height:,}" if is_all else "; there are more"
@@ -241,5 +247,5 @@ def table(frame: pl.DataFrame, most: int, *, is_all: bool = True) -> dict[str, A
     return found
 
 
-def _cut(value: object) -> object:
-    return shortened(value, _LONGEST) if isinstance(value, str) else value
+def _cut(value: object, longest: int) -> object:
+    return shortened(value, longest) if isinstance(value, str) else value

@@ -95,7 +95,12 @@ class Server(ThreadingHTTPServer):
         """The first rows of a query, or its error message."""
         try:
             return self._worker.call(
-                self._path, live.MOST_SECONDS, live.query, query, live.MOST_ROWS
+                self._path,
+                live.MOST_SECONDS,
+                live.query,
+                query,
+                live.MOST_ROWS,
+                live.WHOLE,
             )
         except TracedbError as error:
             return {"error": str(error)}

@@ -68,7 +68,8 @@ function perfetto() {
   return el("div", { class: "tools" }, button, step, said);
 }
 
+document.getElementById("places").prepend(el("a", { href: "#live" }, "Ask"));
 document.querySelector("main").prepend(el("section", { id: "live", "aria-labelledby": "live-title" },
   el("h2", { id: "live-title" }, "Ask"),
-  el("p", { class: "words" }, "Any DuckDB SQL query. Queries are read-only and return at most 1,000 rows. `tracedb schema` lists the relations."),
+  el("p", { class: "words" }, ...withCode("Any DuckDB SQL query. Queries are read-only and return at most 1,000 rows. `tracedb schema` lists the relations.")),
   ...liveQueries(), perfetto()));

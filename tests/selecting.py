@@ -279,8 +279,12 @@ class Rows:
 
     @cached_property
     def phases(self) -> list[Row]:
-        """The phase of each top-level event."""
-        return self._read("FROM graph.phase")
+        """The phase of each top-level event, and the fetching of batches."""
+        return self._read(
+            "SELECT thread_id, start_ns, end_ns, phase FROM graph.phase UNION ALL "
+            "SELECT thread_id, start_ns, end_ns, 'data_loading' "
+            "FROM staging.data_loading"
+        )
 
     @cached_property
     def nodes(self) -> list[Row]:

@@ -253,7 +253,7 @@ MISSES = [
     ({"target": "gpu", "stream": 40, "name": "*gemm*"}, "exists, but not together"),
     ({"target": "host", "node": 10**12}, "graph.node has no such number"),
     ({"target": "gpu", "sql": "SELECT 5 WHERE false"}, "it returns no number of graph"),
-    ({"target": "host", "phase": "data_loading"}, "available: phase backward, forw"),
+    ({"target": "host", "phase": "data_loading"}, "batches is host:wait_data"),
     ({"target": "gpu", "instance": 9999}, "in no step do so many match otherwise"),
 ]
 
@@ -267,6 +267,17 @@ def test_edits_without_matches_list_similar_names(
         database.scenarios([made("s", fields)])
     assert str(raised.value).startswith("scenario s, edit 1: no ")
     assert line in str(raised.value)
+
+
+def test_phases_that_do_not_occur(tmp_path: Path) -> None:
+    """The line has those that do."""
+    program = Program((Rank((Thread("main", (step(1, Op("aten::a")),)),)),))
+    path = execute(program)[0].write(tmp_path / "trace.json")
+    edit = made("s", {"target": "host", "phase": "backward"})
+    with tracedb.open() as database:
+        database.ingest([path])
+        with pytest.raises(tracedb.ScenarioError, match=r"available: phase forward$"):
+            database.scenarios([edit])
 
 
 def test_work_without_ops_has_no_family(tmp_path: Path) -> None:

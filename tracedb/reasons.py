@@ -54,7 +54,10 @@ _NEEDS = {
         ("memory", "memory_by_step", "memory_at_peak"),
         ("has_memory", _NO_ALLOCATIONS),
     ),
-    "overhead_by_op": ("op_count", "this database has no ops, only calls and GPU work"),
+    **dict.fromkeys(
+        ("overhead_by_op", "phase", "phase_by_step"),
+        ("op_count", "this database has no ops, only calls and GPU work"),
+    ),
     **dict.fromkeys(
         ("module", "module_class", "module_tree", "efficiency_by_module"),
         ("has_stack", _NO_STACKS),

@@ -22,6 +22,7 @@ ANSWERS = {
         *("lever", "critical_path", "top_kernel"),
     ),
     "bubble": ("interleaved_step", "idle_cause", "exposed_communication"),
+    "phase forward backward optimizer training": ("phase", "phase_by_step"),
     "pipeline stage": ("job", "interleaved_step"),
     "capture graph cudagraph replay": ("replayed_op", "launch_bound"),
     "comm communication overlap hidden": ("exposed_communication", "collective"),

@@ -14,8 +14,9 @@ CREATE TABLE staging.thread (
     tid,
     -- Name, if the trace has it.
     name,
-    -- `main` (has the step marks, otherwise the most ops), `autograd` (flows lead to its
-    -- ops, or at least a tenth of its top-level ops are backward ops by name),
+    -- `main` (has the step marks, otherwise the most top-level ops that are not backward),
+    -- `autograd` (flows lead to its ops, or at least a tenth of its top-level ops are
+    -- backward ops by name),
     -- `data_loading`, `other`.
     role
 ) AS
@@ -29,12 +30,13 @@ thread AS (
         count(*) FILTER (is_step_mark) AS step_count,
         count(*) FILTER (is_outer AND is_backward) * 10 > count(*) FILTER (is_outer)
         AS goes_backward,
+        count(*) FILTER (is_outer AND NOT is_backward AND NOT is_group) AS forward_count,
         count(*) FILTER (kind = 'op') AS op_count
     FROM (
         SELECT
             event.*,
-            regexp_matches(name, '^autograd::engine::|^torch::autograd::|Backward')
-            AS is_backward,
+            staging.is_backward_op(name) AS is_backward,
+            staging.is_process_group_op(name) AS is_group,
             kind = 'op' AND NOT is_annotation AND top_event_id IS NULL AS is_outer
         FROM staging.host_event AS event
         LEFT JOIN raw.nesting USING (trace_id, event_id)
@@ -77,7 +79,8 @@ ranked AS (
             ORDER BY
                 greatest(step_count, coalesce(marking_count, 0)) DESC,
                 op_count = 0,
-                coalesce(is_target, false) OR goes_backward,
+                coalesce(is_target, false),
+                forward_count DESC,
                 op_count DESC,
                 thread_id
         ) AS ordinal

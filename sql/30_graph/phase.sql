@@ -1,9 +1,12 @@
 -- The phase of a training step for each top-level op, and each launch or wait outside ops,
--- including the gap before it. Optimizers mark their ranges (`Optimizer.step#SGD.step`);
--- backward ops are on the thread of autograd, have its names, or the number of the forward
--- op's thread; batches are fetched in the ranges of `staging.data_loading`. Of the rest,
--- everything that starts before the last backward op of its step is forward, and so is
--- everything in a step without one.
+-- including the gap before it. Batches are fetched in the ranges of `staging.data_loading`;
+-- autograd runs in those of `graph.backward_range`, whatever the thread; optimizers mark
+-- their ranges (`Optimizer.step#SGD.step`), also within a backward pass. If an optimizer
+-- calls a closure that runs a backward pass, as Lightning does, its own work begins after
+-- that. What else comes before a backward pass of its step is forward, unless it lies
+-- between an earlier backward pass and its optimizer (`other`, such as the clipping of
+-- gradients). After the last pass of a step everything is `other`; without any pass in it,
+-- everything is forward.
 -- One row per top-level op, or launch or wait outside of ops.
 -- Key: node_id.
 CREATE VIEW graph.phase (
@@ -17,54 +20,110 @@ CREATE VIEW graph.phase (
     thread_id,
     -- `forward`, `backward`, `optimizer`, `data_loading` or `other`.
     phase,
-    -- [ns] End of the previous event on the thread; its own start if it is the first.
+    -- [ns] End of the previous event on the thread, or of the batch that was fetched since;
+    -- its own start if it is the first.
     start_ns,
+    -- [ns] Its own start.
+    event_ns,
     -- [ns] End.
     end_ns
 ) AS
 WITH
-range AS (
-    SELECT thread_id, start_ns, end_ns, 'optimizer' AS kind
-    FROM staging.annotation
-    WHERE name LIKE 'Optimizer.%'
-    UNION ALL
-    SELECT thread_id, start_ns, end_ns, 'data_loading'
+-- Ranges may nest: after an inner one, the outer one continues.
+loading AS (
+    SELECT
+        thread_id,
+        start_ns,
+        max(end_ns) OVER (PARTITION BY thread_id ORDER BY start_ns, end_ns) AS end_ns
     FROM staging.data_loading
 ),
 
--- Ranges may nest: after an inner one, the outer one continues.
-open AS (
+pass AS (
+    SELECT trace_id, start_ns, end_ns FROM graph.backward_range WHERE NOT is_named
+),
+
+-- An optimizer's own work begins after the last pass of its closure.
+optimizer AS (
     SELECT
-        kind,
+        annotation.trace_id,
         thread_id,
+        name LIKE 'Optimizer.zero_grad%' AS is_zero_grad,
+        annotation.start_ns,
+        annotation.end_ns,
+        CASE WHEN pass.start_ns >= annotation.start_ns THEN pass.end_ns ELSE annotation.start_ns END
+        AS own_start_ns
+    FROM (FROM staging.annotation WHERE name LIKE 'Optimizer.%') AS annotation
+    ASOF LEFT JOIN pass
+        ON annotation.trace_id = pass.trace_id AND annotation.end_ns > pass.start_ns
+),
+
+updating AS (
+    SELECT
+        thread_id,
+        is_zero_grad,
         start_ns,
-        max(end_ns) OVER (
-            PARTITION BY kind, thread_id ORDER BY start_ns, end_ns
-            ROWS UNBOUNDED PRECEDING
-        ) AS end_ns
-    FROM range
+        max(own_start_ns) OVER so_far AS own_start_ns,
+        max(end_ns) OVER so_far AS end_ns
+    FROM optimizer
+    WINDOW so_far AS (
+        PARTITION BY thread_id, is_zero_grad ORDER BY start_ns, end_ns
+        ROWS UNBOUNDED PRECEDING
+    )
+),
+
+update AS (
+    SELECT trace_id, own_start_ns AS start_ns, end_ns FROM optimizer WHERE NOT is_zero_grad
 ),
 
 event AS (
     SELECT
         event.*,
-        coalesce(optimizer.end_ns > event.start_ns, false) AS is_optimizer,
         coalesce(loading.end_ns > event.start_ns, false) OR role = 'data_loading' AS is_loading,
-        role = 'autograd'
-        OR coalesce(op.forward_thread > 0, false)
-        OR coalesce(
-            regexp_matches(op.name, '^autograd::engine::|^torch::autograd::|Backward'), false
-        ) AS is_backward,
-        CASE WHEN event.start_ns < step.end_ns THEN step.step_id END AS step_id
-    FROM graph.top_level_event AS event
-    INNER JOIN staging.thread USING (thread_id)
-    LEFT JOIN staging.op AS op ON node_id = op_id
-    ASOF LEFT JOIN (FROM open WHERE kind = 'optimizer') AS optimizer
-        ON event.thread_id = optimizer.thread_id AND event.start_ns >= optimizer.start_ns
-    ASOF LEFT JOIN (FROM open WHERE kind = 'data_loading') AS loading
+        CASE WHEN loading.end_ns <= event.start_ns THEN loading.end_ns END AS loaded_ns,
+        coalesce(pass.end_ns > event.start_ns, false) AS is_backward,
+        coalesce(named.end_ns > event.start_ns, false) AS is_named_backward,
+        coalesce(zeroing.end_ns > event.start_ns, false) AS is_zeroing,
+        CASE WHEN updating.end_ns > event.start_ns
+            THEN event.start_ns >= updating.own_start_ns
+        END AS is_updating,
+        is_updating AND updating.start_ns >= pass.start_ns AS is_within_pass,
+        -- Within the step, or in a trace without steps.
+        CASE WHEN pass.start_ns >= coalesce(first_ns, pass.start_ns) THEN pass.end_ns END
+        AS previous_pass_ns,
+        CASE WHEN next_pass.start_ns < coalesce(last_ns, next_pass.start_ns + 1)
+            THEN next_pass.start_ns
+        END AS next_pass_ns,
+        next_update.start_ns AS next_update_ns,
+        previous_update.end_ns AS previous_update_ns
+    FROM (
+        SELECT
+            event.*,
+            role,
+            CASE WHEN event.start_ns < step.end_ns THEN step.start_ns END AS first_ns,
+            CASE WHEN event.start_ns < step.end_ns THEN step.end_ns END AS last_ns
+        FROM graph.top_level_event AS event
+        INNER JOIN staging.thread USING (thread_id)
+        ASOF LEFT JOIN staging.step AS step
+            ON event.trace_id = step.trace_id AND event.start_ns >= step.start_ns
+    ) AS event
+    ASOF LEFT JOIN loading
         ON event.thread_id = loading.thread_id AND event.start_ns >= loading.start_ns
-    ASOF LEFT JOIN staging.step AS step
-        ON event.trace_id = step.trace_id AND event.start_ns >= step.start_ns
+    ASOF LEFT JOIN pass
+        ON event.trace_id = pass.trace_id AND event.start_ns >= pass.start_ns
+    ASOF LEFT JOIN (FROM graph.backward_range WHERE is_named) AS named
+        ON event.trace_id = named.trace_id AND event.start_ns >= named.start_ns
+    ASOF LEFT JOIN (FROM updating WHERE is_zero_grad) AS zeroing
+        ON event.thread_id = zeroing.thread_id AND event.start_ns >= zeroing.start_ns
+    ASOF LEFT JOIN (FROM updating WHERE NOT is_zero_grad) AS updating
+        ON event.thread_id = updating.thread_id AND event.start_ns >= updating.start_ns
+    ASOF LEFT JOIN pass AS next_pass
+        ON event.trace_id = next_pass.trace_id AND event.start_ns < next_pass.start_ns
+    ASOF LEFT JOIN update AS next_update
+        ON event.trace_id = next_update.trace_id AND event.start_ns < next_update.start_ns
+    ASOF LEFT JOIN update AS previous_update
+        ON
+            event.trace_id = previous_update.trace_id
+            AND event.start_ns >= previous_update.end_ns
 )
 
 SELECT
@@ -73,16 +132,21 @@ SELECT
     trace_id,
     thread_id,
     CASE
-        WHEN is_optimizer THEN 'optimizer'
         WHEN is_loading THEN 'data_loading'
+        WHEN is_within_pass THEN 'optimizer'
         WHEN is_backward THEN 'backward'
-        WHEN coalesce(
-            start_ns < max(start_ns) FILTER (is_backward)
-                OVER (PARTITION BY trace_id, step_id),
-            true
-        ) THEN 'forward'
-        ELSE 'other'
+        WHEN is_zeroing OR is_updating THEN 'optimizer'
+        WHEN is_named_backward THEN 'backward'
+        WHEN NOT is_updating THEN 'forward'
+        WHEN next_pass_ns IS NULL
+            THEN CASE WHEN previous_pass_ns IS NULL THEN 'forward' ELSE 'other' END
+        WHEN
+            next_update_ns < next_pass_ns
+            AND previous_pass_ns > coalesce(previous_update_ns, previous_pass_ns - 1)
+            THEN 'other'
+        ELSE 'forward'
     END,
-    least(coalesce(previous_end_ns, start_ns), start_ns),
+    least(greatest(coalesce(previous_end_ns, start_ns), loaded_ns), start_ns),
+    start_ns,
     end_ns
 FROM event;

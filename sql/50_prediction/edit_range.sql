@@ -62,7 +62,11 @@ found AS (
     UNION ALL
     SELECT scenario, position, 'phase', thread_id, start_ns, end_ns
     FROM prediction.scenario_edit AS edit
-    INNER JOIN graph.phase AS phase ON edit.phase = phase.phase
+    INNER JOIN (
+        SELECT phase, thread_id, start_ns, end_ns FROM graph.phase
+        UNION ALL
+        SELECT 'data_loading', thread_id, start_ns, end_ns FROM staging.data_loading
+    ) AS phase ON edit.phase = phase.phase
     WHERE list_contains(getvariable('edit_fields')::VARCHAR[], 'phase')
     UNION ALL
     SELECT scenario, edit, field, thread.thread_id, step.start_ns, step.end_ns

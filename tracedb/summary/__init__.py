@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tracedb.database import Database
 
 PARTS = (
-    *("recording", "period", "device_time", "host_time", "lever", "straggler"),
-    *("stuck_collective", "step_mark", "job", "trust"),
+    *("recording", "period", "device_time", "host_time", "phase", "lever"),
+    *("straggler", "stuck_collective", "step_mark", "job", "trust"),
 )
 """The questions (`question.<name>`) of a summary."""
 

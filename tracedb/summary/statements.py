@@ -189,6 +189,7 @@ def _run(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
     yield from _figure("Step", _steps(rows["period"], rows["step_mark"]))
     yield from _device_lines(rows)
     yield from _figure("Host", _host(rows["host_time"], traces))
+    yield from _figure("Phases", _phases(rows["phase"]))
     yield Statement("title", "What takes the time (critical path)")
     yield from _levers(rows, database)
     yield Statement("title", "How far to trust this")
@@ -448,6 +449,22 @@ def _host(types: list[Row], traces: list[Row]) -> list[str]:
     if not count:
         return ["no ops or calls were recorded on host threads"]
     return [f"main thread{_parts(_shares(types, 'type', count))}"]
+
+
+def _phases(rows: list[Row]) -> list[str]:
+    """How the critical paths of a training are shared by its phases."""
+    times: dict[str, int] = {}
+    for row in rows:
+        times[row["phase"]] = times.get(row["phase"], 0) + row["path_ns"]
+    if not (times.get("backward") or times.get("optimizer")):
+        return []
+    shares = {name: ns / sum(times.values()) for name, ns in times.items()}
+    parts = (
+        f"{name.replace('_', ' ')} {share(value)}"
+        for name, value in shares.items()
+        if value >= _SMALLEST_SHARE
+    )
+    return [f"critical path: {', '.join(parts)}"]
 
 
 def _is_idle(types: list[Row]) -> bool:

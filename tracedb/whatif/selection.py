@@ -67,6 +67,9 @@ _UNNAMED = {
 _NUMBERS = re.compile(r"\d{1,18}(\.\.\d{1,18})?(,\d{1,18}(\.\.\d{1,18})?)*")
 
 _MOST_NODES = 1_000_000
+_PHASES = """
+SELECT phase FROM graph.phase UNION SELECT 'data_loading' FROM staging.data_loading
+"""
 
 A_PATTERN = (
     "a pattern: * matches any text, ? one character, /.../ is a regular expression"
@@ -337,8 +340,10 @@ def _near(
         return _near_numbers(connection, selection, field)
     if field in _NO_NODES and not scalar(connection, _NODES_THERE, [*edit]):
         return _NO_NODES[field]
+    if field == "phase" and selection.phase == "data_loading":
+        return "; fetching batches is host:wait_data"
     if field == "phase":
-        rows = connection.execute("SELECT DISTINCT phase FROM graph.phase").fetchall()
+        rows = connection.execute(_PHASES).fetchall()
         there = sorted(phase for (phase,) in rows)
         if selection.phase not in there:
             return (

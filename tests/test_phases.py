@@ -1,0 +1,505 @@
+"""Phases of steps: what recorded programs say of themselves, and plain loops.
+
+Each program wraps its parts in ranges. Their names tell nothing to tracedb, but tell
+the tests which phase each op belongs to.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any
+
+import pytest
+from support import rows
+
+import tracedb
+
+torch = pytest.importorskip("torch", reason="recording needs tracedb[record]")
+torch.set_num_threads(1)  # other tests run beside these
+
+PARTS = {
+    "part a": "forward",
+    "part b": "backward",
+    "part c": "optimizer",
+    "part d": "data_loading",
+    "part e": "other",
+}
+
+
+def part(letter: str) -> Any:  # noqa: ANN401 (PyTorch is not typed)
+    """A range that says which phase it is."""
+    return torch.profiler.record_function(f"part {letter}")
+
+
+def network() -> Any:  # noqa: ANN401
+    """A few layers."""
+    return torch.nn.Sequential(
+        torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)
+    )
+
+
+def plain() -> Callable[[], None]:
+    """Gradients are filled with zeros first, and averaged weights kept at the end."""
+    net = network()
+    sgd = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
+    mean = [weight.detach().clone() for weight in net.parameters()]
+    net(torch.rand(2, 16)).sum().backward()
+
+    def step() -> None:
+        with part("c"):
+            sgd.zero_grad(set_to_none=False)
+        with part("a"):
+            loss = net(torch.rand(8, 16)).square().mean()
+        with part("b"):
+            loss.backward()
+        with part("e"):
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        with part("c"):
+            sgd.step()
+        with part("e"), torch.no_grad():
+            for kept, weight in zip(mean, net.parameters(), strict=True):
+                kept.lerp_(weight, 0.1)
+
+    return step
+
+
+def accumulation() -> Callable[[], None]:
+    """Two passes before an update, in bfloat16."""
+    net = network()
+    adam = torch.optim.Adam(net.parameters(), foreach=True)
+
+    def step() -> None:
+        for _ in range(2):
+            with part("a"), torch.autocast("cpu", torch.bfloat16):
+                loss = net(torch.rand(8, 16)).square().mean() / 2
+            with part("b"):
+                loss.backward()
+        with part("c"):
+            adam.step()
+            adam.zero_grad()
+
+    return step
+
+
+def adversaries() -> Callable[[], None]:
+    """Two networks with optimizers of their own; gradients of the first are clipped."""
+    maker, judge = network(), torch.nn.Linear(4, 1)
+    first = torch.optim.RMSprop(judge.parameters())
+    second = torch.optim.Adam(maker.parameters())
+
+    def step() -> None:
+        with part("a"):
+            made = maker(torch.rand(8, 16)).detach()
+            loss = judge(made).mean() - judge(torch.rand(8, 4)).mean()
+        with part("b"):
+            loss.backward()
+        with part("e"):
+            torch.nn.utils.clip_grad_value_(judge.parameters(), 0.5)
+        with part("c"):
+            first.step()
+            first.zero_grad()
+        with part("a"):
+            loss = -judge(maker(torch.rand(8, 16))).mean()
+        with part("b"):
+            loss.backward()
+        with part("c"):
+            second.step()
+            second.zero_grad()
+
+    return step
+
+
+def closure() -> Callable[[], None]:
+    """The optimizer calls what computes the loss and its gradients, as in Lightning."""
+    net = network()
+    adam = torch.optim.AdamW(net.parameters())
+
+    def loss_of() -> object:
+        with part("a"):
+            loss = net(torch.rand(8, 16)).square().mean()
+        with part("c"):
+            adam.zero_grad()
+        with part("b"):
+            loss.backward()
+        return loss
+
+    def step() -> None:
+        with part("a"):
+            torch.rand(3).double()
+        with part("c"):
+            adam.step(loss_of)
+
+    return step
+
+
+def checkpoints() -> Callable[[], None]:
+    """Activations are computed again; `autograd.grad` runs a pass of its own."""
+    from torch.utils.checkpoint import checkpoint
+
+    first, second = network(), torch.nn.Linear(4, 4)
+    sgd = torch.optim.SGD([*first.parameters(), *second.parameters()], 0.1)
+
+    def step() -> None:
+        with part("a"):
+            x = torch.rand(8, 16, requires_grad=True)
+            hidden = checkpoint(first, x, use_reentrant=True)
+            out = checkpoint(second, hidden, use_reentrant=False).sum()
+            score = second(first(x)).sum()
+        with part("b"):
+            (slope,) = torch.autograd.grad(score, x, create_graph=True)
+        with part("a"):
+            loss = out + slope.square().sum()
+        with part("b"):
+            loss.backward()
+        with part("c"):
+            sgd.step()
+            sgd.zero_grad()
+
+    return step
+
+
+def within_backward() -> Callable[[], None]:
+    """Each weight is updated as soon as its gradient is there."""
+    net = network()
+    updates = {weight: torch.optim.SGD([weight], 0.1) for weight in net.parameters()}
+
+    def update(weight: object) -> None:
+        with part("c"):
+            updates[weight].step()
+            updates[weight].zero_grad()
+
+    for weight in net.parameters():
+        weight.register_post_accumulate_grad_hook(update)
+
+    def step() -> None:
+        with part("a"):
+            loss = net(torch.rand(8, 16)).square().mean()
+        with part("b"):
+            loss.backward()
+
+    return step
+
+
+def loader() -> Callable[[], None]:
+    """Batches are made by ops that autograd records; every other step evaluates."""
+    made = [torch.rand(16) for _ in range(400)]
+    batches = iter(torch.utils.data.DataLoader(made, 8, collate_fn=torch.stack))
+    net = network()
+    sgd = torch.optim.SGD(net.parameters(), 0.1)
+    turns = iter(range(100))
+
+    def step() -> None:
+        with part("d"):
+            batch = next(batches)
+        if next(turns) % 2:
+            with part("a"), torch.no_grad():
+                net(batch).argmax(1)
+            return
+        with part("a"):
+            loss = torch.nn.functional.cross_entropy(net(batch), torch.ones(8).long())
+        with part("b"):
+            loss.backward()
+        with part("c"):
+            sgd.step()
+            sgd.zero_grad()
+
+    return step
+
+
+def compiled() -> Callable[[], None]:
+    """The network is compiled, ahead of time but with PyTorch's own kernels."""
+    net = network()
+    fast = torch.compile(net, backend="aot_eager")
+    sgd = torch.optim.SGD(net.parameters(), 0.1)
+
+    def step() -> None:
+        with part("a"):
+            loss = fast(torch.rand(8, 16)).square().mean()
+        with part("b"):
+            loss.backward()
+        with part("c"):
+            sgd.step()
+            sgd.zero_grad()
+
+    return step
+
+
+def distributed() -> Callable[[], None]:
+    """Gradients are reduced while others are computed."""
+    net = torch.nn.parallel.DistributedDataParallel(network())
+    sgd = torch.optim.SGD(net.parameters(), 0.1)
+
+    def step() -> None:
+        with part("a"):
+            loss = net(torch.rand(8, 16)).square().mean()
+        with part("b"):
+            loss.backward()
+        with part("c"):
+            sgd.step()
+            sgd.zero_grad()
+
+    return step
+
+
+def sharded() -> Callable[[], None]:
+    """Weights are gathered before a layer, and gradients scattered after it."""
+    from torch.distributed.fsdp import fully_shard
+
+    net = network()
+    for layer in (*net, net):
+        fully_shard(layer)
+    adam = torch.optim.Adam(net.parameters())
+
+    def step() -> None:
+        with part("a"):
+            loss = net(torch.rand(8, 16)).square().mean()
+        with part("b"):
+            loss.backward()
+        with part("c"):
+            adam.step()
+            adam.zero_grad()
+
+    return step
+
+
+PROGRAMS = (
+    *(plain, accumulation, adversaries, closure, checkpoints, within_backward, loader),
+    *(compiled, distributed, sharded),
+)
+WITHOUT_STEPS = "distributed_without_steps"
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["", "stacks"])
+def recorded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tracedb.Database]:
+    """All programs, each as a run of its own; with Python stacks, or without."""
+    folder = tmp_path_factory.mktemp("phases")
+    store = torch.distributed.FileStore(str(folder / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    with tracedb.open() as database:
+        for program in PROGRAMS:
+            path = folder / f"{program.__name__}.json"
+            with torch.profiler.profile(
+                schedule=torch.profiler.schedule(wait=0, warmup=1, active=9),
+                with_stack=request.param,
+            ) as profiler:
+                step = program()
+                for _ in range(5):
+                    step()
+                    profiler.step()
+            profiler.export_chrome_trace(str(path))
+        step = distributed()
+        with torch.profiler.profile() as profiler:
+            step()
+            step()
+        profiler.export_chrome_trace(str(folder / f"{WITHOUT_STEPS}.json"))
+        torch.distributed.destroy_process_group()
+        database.ingest(sorted(folder.glob("*.json")))
+        yield database
+
+
+@pytest.mark.parametrize("program", [*(p.__name__ for p in PROGRAMS), WITHOUT_STEPS])
+def test_ops_belong_to_the_phases_of_their_programs(
+    program: str, recorded: tracedb.Database
+) -> None:
+    """Every top-level op has the phase of the innermost range around it."""
+    told = phases_of_ops(recorded, program)
+    wrong = Counter(
+        (name, expected, phase)
+        for name, expected, phase in told
+        if expected not in (None, phase)
+    )
+    assert not wrong
+    assert len({expected for _, expected, _ in told} - {None}) >= 2
+
+
+def phases_of_ops(
+    database: tracedb.Database, program: str
+) -> list[tuple[str, str | None, str]]:
+    """Each top-level op: its name, the phase of its program's part, the one found."""
+    ranges = _by(database, "staging.annotation", "thread_id")
+    query = f"""
+        SELECT op.name, phase.thread_id, event_ns, phase
+        FROM graph.phase AS phase
+        INNER JOIN staging.op AS op ON node_id = op_id
+        INNER JOIN staging.trace AS trace ON phase.trace_id = trace.trace_id
+        WHERE path LIKE '%/{program}.json'
+    """
+    return [
+        (name, _part_at(ranges[thread], at), phase)
+        for name, thread, at, phase in rows(database, query)
+    ]
+
+
+def _part_at(ranges: list[dict[str, Any]], at: int) -> str | None:
+    around = [
+        row
+        for row in ranges
+        if row["name"] in PARTS and row["start_ns"] <= at < row["end_ns"]
+    ]
+    inner = max(around, key=lambda row: row["start_ns"], default=None)
+    return PARTS[inner["name"]] if inner else None
+
+
+def test_steps_are_on_the_main_thread(recorded: tracedb.Database) -> None:
+    """Whether they are marked or not, and whatever threads of process groups do."""
+    query = """
+        SELECT DISTINCT role
+        FROM staging.annotation AS range INNER JOIN staging.thread USING (thread_id)
+        WHERE range.name LIKE 'part %'
+    """
+    assert rows(recorded, query) == [("main",)]
+
+
+def check_sums(database: tracedb.Database) -> None:
+    """Phases by step equal a plain loop; shares add up to 1."""
+    found = database.sql("FROM question.phase_by_step").rows(named=True)
+    host = {
+        (row["trace_id"], row["step_id"], row["phase"]): row["host_ns"] for row in found
+    }
+    told = Counter({key: ns for key, ns in host.items() if ns})
+    assert told == _host_times(database)
+    for share in ("host_share", "path_share"):
+        shares: Counter[tuple[int, int | None]] = Counter()
+        for row in found:
+            if row[share] is not None:
+                shares[row["trace_id"], row["step_id"]] += row[share]
+        assert shares == pytest.approx(dict.fromkeys(shares, 1))
+    check_paths(database)
+
+
+def check_paths(database: tracedb.Database) -> None:
+    """Times on the path and on the GPU add up to those of the steps."""
+    for query in (
+        """
+        SELECT step_id, sum(path_ns) FROM question.phase_by_step
+        WHERE step_id > 0 GROUP BY step_id
+        EXCEPT ALL
+        SELECT step_id, end_ns - start_ns FROM critical_path.path WHERE scope = 'period'
+        """,
+        """
+        SELECT step_id, sum(gpu_ns) AS gpu_ns FROM question.phase_by_step
+        WHERE step_id > 0 GROUP BY step_id HAVING gpu_ns > 0
+        EXCEPT ALL
+        SELECT step_id, sum(end_ns - start_ns)
+        FROM staging.step_work INNER JOIN staging.gpu_op USING (gpu_op_id)
+        WHERE call_id > 0 GROUP BY step_id
+        """,
+    ):
+        assert not rows(database, query)
+
+
+def _host_times(database: tracedb.Database) -> Counter[tuple[int, int | None, str]]:
+    """[ns] The time of each step by phase, from event to event."""
+    events = _by(database, "graph.phase ORDER BY event_ns", "thread_id")
+    passes = _by(
+        database,
+        "graph.backward_range WHERE NOT is_named ORDER BY start_ns",
+        "trace_id",
+    )
+    united = {trace: _united(each) for trace, each in passes.items()}
+    loads = _by(database, "staging.data_loading ORDER BY start_ns", "thread_id")
+    loading = defaultdict(
+        list, {thread: _united(each) for thread, each in loads.items()}
+    )
+    steps = database.sql("FROM staging.step").rows(named=True)
+    found: Counter[tuple[int, int | None, str]] = Counter()
+    for step in [*steps, *_whole(database, events)]:
+        first, last = step["start_ns"], step["end_ns"]
+        mine = _near(events[step["thread_id"]], first, last)
+        around = united.get(step["trace_id"], [])
+        times = [at for each in mine for at in (each["event_ns"], each["end_ns"])]
+        cuts = {first, last, *times, *(at for pair in around for at in pair)}
+        ends = [event["end_ns"] for event in mine]
+        fetched = loading[step["thread_id"]]
+        cuts |= {at for pair in fetched for at in pair}
+        for start, end in pairwise(sorted(at for at in cuts if first <= at <= last)):
+            place = bisect(ends, start)
+            event = mine[place] if place < len(mine) else None
+            phase = _phase(event, start, last, (around, fetched))
+            found[step["trace_id"], step["step_id"], phase] += end - start
+    return found
+
+
+def _near(events: list[dict[str, Any]], first: int, last: int) -> list[dict[str, Any]]:
+    """Those that end later, up to the first that starts later."""
+    begin = bisect(events, first, key=itemgetter("end_ns"))
+    end = bisect(events, last, key=itemgetter("event_ns"))
+    return events[begin : end + 1]
+
+
+def _phase(
+    event: dict[str, Any] | None,
+    at: int,
+    end: int,
+    ranges: tuple[list[tuple[int, int]], list[tuple[int, int]]],
+) -> str:
+    passes, loads = ranges
+    if event is not None and event["event_ns"] <= at:
+        return str(event["phase"])
+    if _is_within(at, loads):
+        return "data_loading"
+    if _is_within(at, passes):
+        return "backward"
+    later = [start for start, _ in loads if start > at]
+    if event is not None and event["event_ns"] < min([end, *later]):
+        return str(event["phase"])
+    return "other"
+
+
+def _is_within(at: int, ranges: list[tuple[int, int]]) -> bool:
+    before = bisect(ranges, (at, 1 << 62)) - 1
+    return before >= 0 and at < ranges[before][1]
+
+
+def _by(
+    database: tracedb.Database, relation: str, key: str
+) -> dict[int, list[dict[str, Any]]]:
+    found = defaultdict(list)
+    for row in database.sql(f"FROM {relation}").rows(named=True):
+        found[row[key]].append(row)
+    return found
+
+
+def _united(ranges: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    """Ranges in order, those that overlap as one."""
+    found: list[tuple[int, int]] = []
+    for row in ranges:
+        start, end = row["start_ns"], row["end_ns"]
+        if found and start <= found[-1][1]:
+            start, end = found[-1][0], max(end, found.pop()[1])
+        found.append((start, end))
+    return found
+
+
+def _whole(
+    database: tracedb.Database, events: dict[int, list[dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    """The main threads of traces without steps, as if each were a step."""
+    query = """
+        FROM staging.thread
+        WHERE role = 'main' AND trace_id NOT IN (SELECT trace_id FROM staging.step)
+    """
+    for thread in database.sql(query).rows(named=True):
+        if mine := events[thread["thread_id"]]:
+            yield thread | {
+                "step_id": None,
+                "start_ns": min(event["event_ns"] for event in mine),
+                "end_ns": max(event["end_ns"] for event in mine),
+            }
+
+
+def test_phases_of_programs_add_up(recorded: tracedb.Database) -> None:
+    """With backward passes and optimizers in any order."""
+    check_sums(recorded)
+
+
+@pytest.mark.parametrize("traces", ["generated", "behind", "corpus"])
+def test_phases_add_up(traces: str, request: pytest.FixtureRequest) -> None:
+    """Also where autograd has a thread of its own, and in real traces."""
+    check_sums(request.getfixturevalue(traces))

@@ -21,7 +21,9 @@ import tracedb
 from tracedb import plots
 from tracedb.cli.main import tracedb as command
 from tracedb.plots import PLOTS
+from tracedb.report.colours import COLOURS
 from tracedb.report.sections import SECTIONS
+from tracedb.summary.words import WORDS
 
 GPU = SAMPLES / "generated_gpu"
 
@@ -115,6 +117,17 @@ def test_labels_tell_rows_apart_and_no_more(database_of: DatabaseOf) -> None:
     idle = drawn_rows(database_of(GPU), "idle")
     assert {row["of"] for row in idle} == {"rank 0, device 0", "rank 1, device 1"}
     assert "host between ops" in {row["kind"] for row in idle}
+
+
+@needs_altair
+def test_kinds_have_the_words_and_colors_of_reports(database_of: DatabaseOf) -> None:
+    """A chart in a notebook and one in a report are read alike."""
+    database = database_of(SAMPLES / "generated_gpu")
+    drawn = database.plot("bounds").to_dict()
+    scale = drawn["encoding"]["color"]["scale"]
+    colors = dict(zip(scale["domain"], scale["range"], strict=True))
+    kinds = database.critical_path(summary=True)["kind"].unique()
+    assert colors == {WORDS.get(kind, kind): COLOURS[kind] for kind in kinds}
 
 
 def test_different_names_have_different_bars() -> None:

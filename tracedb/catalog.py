@@ -656,6 +656,10 @@ _PAGE = """# Schema
 
 Written by `tracedb schema --markdown`. Scripts may rely on the relations of the first
 sections; relations marked as internal may change in any version.
+
+`Counts:` names the rows that a question counts. `--step`, `--rank`, `--trace` and
+`--device` select among these where it has no such column, as in `tracedb ask run.duckdb
+top_kernel --rank 1`.
 """
 
 

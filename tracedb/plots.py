@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from tracedb.errors import QueryError
 from tracedb.extras import import_extra
 from tracedb.report import find_run
+from tracedb.report.colours import COLOURS, MORE_COLOURS
 from tracedb.report.sections import SECTIONS
-from tracedb.summary.words import kind_words
+from tracedb.summary.words import WORDS
 from tracedb.words import cut_distinct
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def _drawable(frame: pl.DataFrame) -> pl.DataFrame:
         for name in _labels(frame)
     ]
     return frame.with_columns(
-        *(pl.col(name).map_elements(kind_words, pl.String) for name in kinds),
+        *(pl.col(name).replace(WORDS) for name in kinds),
         *(
             pl.col(name).replace(_texts(frame[name].drop_nulls().unique().sort()))
             for name in texts
@@ -136,9 +138,13 @@ def _whole(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
     return alt.Axis(format="d", values=steps)
 
 
-def _color(alt: Any, name: str) -> Any:  # noqa: ANN401 (of Altair)
-    """A color for each of up to twenty kinds."""
-    return alt.Color(f"{name}:N", title=None, scale=alt.Scale(scheme="tableau20"))
+def _color(alt: Any, kinds: pl.Series) -> Any:  # noqa: ANN401 (of Altair)
+    """The colors that kinds have in a report, by their words."""
+    known = {WORDS.get(kind, kind): color for kind, color in COLOURS.items()}
+    words, more = kinds.unique().sort().to_list(), cycle(MORE_COLOURS)
+    colors = [known[word] if word in known else next(more) for word in words]
+    scale = alt.Scale(domain=words, range=colors)
+    return alt.Color(f"{kinds.name}:N", title=None, scale=scale)
 
 
 def _bounds(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
@@ -160,7 +166,7 @@ def _bounds(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
         .encode(
             x=alt.X("step:O", axis=alt.Axis(labelAngle=0)),
             y=alt.Y("sum(time_ms):Q", title="critical path [ms], mean of ranks"),
-            color=_color(alt, "kind"),
+            color=_color(alt, means["kind"]),
             tooltip=["step", "kind", "time_ms"],
         )
     )
@@ -178,7 +184,7 @@ def _shares(kind: str, time: str) -> Callable[[Any, Any], Any]:
             .encode(
                 x=alt.X(f"sum({time}):Q", stack="normalize", title="share of time"),
                 y=alt.Y("of:N", title=None, axis=alt.Axis(labelLimit=400)),
-                color=_color(alt, kind),
+                color=_color(alt, totals[kind]),
                 tooltip=["of", kind, f"sum({time}):Q"],
             )
         )

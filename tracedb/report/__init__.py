@@ -16,6 +16,7 @@ from tracedb.errors import QueryError, ReportError
 from tracedb.outputs import check_place, written
 from tracedb.part import no_such_number
 from tracedb.report import job, places
+from tracedb.report.colours import COLOURS, MORE_COLOURS
 from tracedb.report.names import numbered
 from tracedb.report.page import page
 from tracedb.report.sections import sections, shown_in_order
@@ -121,6 +122,8 @@ def made(
             "summary": [piece._asdict() for piece in about],
             "words": WORDS,
             "waits": WAITS,
+            "colours": COLOURS,
+            "more_colours": MORE_COLOURS,
             "names": names,
             "sections": parts,
             "timeline": drawn,

@@ -156,18 +156,7 @@ function heading(column) {
     .replaceAll("_", " ");
 }
 
-const COLOURS = {
-  host_op: "#4e79a7", launch: "#f28e2b", host_gap: "#9c755f", data_loading: "#b6992d",
-  wait: "#86bcb6", kernel: "#59a14f", collective: "#8a63b8", memcpy: "#499894", memset: "#79a8a0",
-  rank_wait: "#e15759", absent_rank_wait: "#ff9d9a", communication: "#b07aa1",
-  launch_delay: "#f1ce63", stream_gap: "#d4b5a0", stream_wait: "#d37295", occupancy: "#fabfd2",
-  return: "#a0cbe8", unexplained: "#9aa0a8", before_trace: "#c3c7cd", idle: "#c3c7cd",
-  T1: "#9c755f", T2: "#4e79a7", T3: "#86bcb6", T4: "#f28e2b", T5: "#79a8d8",
-  wait_data: "#b6992d", wait_rank: "#e15759", wait_copy: "#499894", wait_thread: "#d4a6c8",
-  typical: "#4e79a7", stragglers: "#d1495b", "forward-compute": "#4e79a7", "backward-compute": "#f28e2b",
-  wait_stream: "#d37295", wait_device: "#fabfd2", wait_event: "#b07aa1", wait_queue: "#ffbe7d",
-};
-const MORE_COLOURS = ["#e15759", "#b07aa1", "#f1ce63", "#d37295", "#499894", "#b6992d", "#ff9d9a"];
+const COLOURS = data.colours, MORE_COLOURS = data.more_colours;
 // From one hue to the next: the first hundred stay apart, whatever they are called.
 const GOLDEN_ANGLE = 137.508;
 const given = new Map();

@@ -37,6 +37,7 @@ _VIEWERS = {
     ".speedscope.json, .et, or .json for `chrome`.",
 )
 @options.step
+@click.option("--rank", type=int, metavar="N", help="Only rank N; not for `chakra`.")
 @click.option(
     "--run",
     type=int,
@@ -49,13 +50,14 @@ def export(  # noqa: PLR0913 (one parameter an option)
     database: str,
     path: str,
     format_: str | None,
-    step: int | None,
-    run: int | None,
     *,
+    step: int | None,
+    rank: int | None,
+    run: int | None,
     method: str | None,
     scenario: str | None,
 ) -> None:
-    """Export a run or a step for a trace viewer.
+    """Export a run, a step or a rank for a trace viewer.
 
     All events are exported as recorded, with all ranks on one clock. Events on the
     critical path have the argument `critical`, and `slack_ns` says how much longer an
@@ -74,7 +76,7 @@ def export(  # noqa: PLR0913 (one parameter an option)
 
     format_ = format_ or format_of(path)
     with options.simulated(database, method, scenario) as db:
-        count = db.export(path, step=step, run=run, format=format_)
+        count = db.export(path, step=step, run=run, rank=rank, format=format_)
     words, viewer = _VIEWERS[format_]
     if format_ == "chakra":
         path = f"{path.removesuffix('.et')}.*.et"

@@ -228,6 +228,34 @@ def test_exporting_one_step(database_of: DatabaseOf, tmp_path: Path) -> None:
     assert not (tmp_path / "none.json").exists()
 
 
+def test_exporting_one_rank(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """What its file recorded is written, with its own paths; no other rank's."""
+    database = database_of(GPU)
+    database.export(tmp_path / "rank.json", rank=1)
+    written = events_of(tmp_path / "rank.json")
+    recorded = events_of(GPU / "rank1.kineto.json.gz")
+    own = {event["pid"] for event in recorded}
+    assert sorted(e["name"] for e in written if e["pid"] in own and e["ph"] == "X") == (
+        sorted(e["name"] for e in recorded if e["ph"] == "X")
+    )
+    (ranks,) = database.sql(
+        "SELECT count(*) FROM critical_path.path INNER JOIN staging.trace "
+        "USING (trace_id) WHERE variant_id = 0 AND scope = 'period' AND rank = 1"
+    ).row(0)
+    stacks = tmp_path / "rank.speedscope.json"
+    database.export(stacks, rank=1)
+    names = [profile["name"] for profile in json.loads(stacks.read_text())["profiles"]]
+    assert all("rank 1" in name for name in names)
+    assert sum("critical path" in name for name in names) == ranks
+    database.export(tmp_path / "part.pftrace", rank=1, step=2)
+    for refused, words in (
+        ({"rank": 7}, "no rank 7 in run 1; available: 0, 1"),
+        ({"rank": 1, "format": "chakra"}, "leave out the rank"),
+    ):
+        with pytest.raises(tracedb.QueryError, match=words):
+            database.export(tmp_path / "none.json", **refused)
+
+
 def test_headers_may_have_any_number(tmp_path: Path) -> None:
     """A number beyond doubles, such as a bandwidth of 1e400, is written as null."""
     event = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1}

@@ -833,17 +833,18 @@ class Database:
         *,
         step: int | None = None,
         run: int | None = None,
+        rank: int | None = None,
         format: str | None = None,  # noqa: A002 (as the command has it)
     ) -> int:
-        """Export a run or a step, with its critical path, for another tool.
+        """Export a run, a step or a rank, with its critical path, for another tool.
 
         The format is `chrome` JSON, Perfetto's own `pftrace`, `speedscope`, or graphs
         for MLCommons `chakra` with a file per rank (`x.et` gives `x.0.et`, ...). By
         default, the ending of the path tells the format, and the run is the one with
         the most events. In a `simulate` block, the export has the simulation next to
         the measurement. Returns the number of events, or of profiles for speedscope.
-        Raises `QueryError` if there is no such run, step or format, `ReportError` if
-        the file cannot be written.
+        Raises `QueryError` if there is no such run, step, rank or format, `ReportError`
+        if the file cannot be written.
         """
         from tracedb.export.chakra import write_chakra
         from tracedb.export.perfetto import format_of, write_chrome, write_pftrace
@@ -859,13 +860,14 @@ class Database:
         form = format_of(path) if format is None else format
         if form not in writers:
             raise QueryError(f"no format {form}; available: {', '.join(writers)}")
-        asked = [
-            None if number is None else whole_number(number) for number in (run, step)
+        wanted, *part = [
+            None if number is None else whole_number(number)
+            for number in (run, step, rank)
         ]
-        chosen = find_run(self._connection, asked[0]).run_id
+        chosen = find_run(self._connection, wanted).run_id
         return stoppable(
             self._connection,
-            lambda: writers[form](self._connection, path, chosen, asked[1]),
+            lambda: writers[form](self._connection, path, chosen, *part),
         )
 
     @own_errors()

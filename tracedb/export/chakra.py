@@ -129,14 +129,20 @@ def write_chakra(
     path: str | Path,
     run: int,
     step: int | None = None,
+    rank: int | None = None,
 ) -> int:
     """Write a run or a step as a file per rank: `x.et` gives `x.0.et`, `x.1.et`.
 
     The variant is the simulated scenario, else the method, else the measurement.
-    Returns the number of nodes. Raises `QueryError` for an unknown step, for several
-    scenarios, and for a run without host threads; `ReportError` if a file cannot be
-    written, or would replace something other than an export.
+    Returns the number of nodes. Raises `QueryError` for an unknown step, for a single
+    rank, for several scenarios, and for a run without host threads; `ReportError` if a
+    file cannot be written, or would replace something other than an export.
     """
+    if rank is not None:
+        raise QueryError(
+            "Chakra's graphs of ranks belong together: leave out the rank, and use the "
+            "file of that rank"
+        )
     check_step(connection, run, step)
     variant = _variant(connection)
     try:

@@ -58,7 +58,7 @@ SELECT
 FROM graph.run_time
 INNER JOIN staging.trace USING (run_id, trace_id)
 INNER JOIN (SELECT trace_id, header FROM raw.trace) USING (trace_id)
-WHERE run_id = $run
+WHERE run_id = $run AND ($rank IS NULL OR rank = $rank)
 ORDER BY rank, trace_id
 """
 # The first and the last time at which something is, as the file would have it.
@@ -309,16 +309,16 @@ def write_chrome(
     path: str | Path,
     run: int,
     step: int | None = None,
+    rank: int | None = None,
 ) -> int:
-    """Write a run, or one of its steps, as Chrome JSON; `.gz` compresses it.
+    """Write a run, or one of its steps or ranks, as Chrome JSON; `.gz` compresses it.
 
     Simulated variants (`prediction.variant`) are processes of their own. Returns the
-    number of events. Raises `QueryError` for an unknown step, `ReportError` if the file
-    cannot be written, or would replace something other than an export.
+    number of events. Raises `QueryError` for an unknown step or rank, `ReportError` if
+    the file cannot be written, or would replace something other than an export.
     """
-    return _write_run(
-        connection, Path(path), run, step, _Form(_MARK, _write, is_chrome=True)
-    )
+    form = _Form(_MARK, _write, is_chrome=True)
+    return _write_run(connection, Path(path), (run, step, rank), form)
 
 
 def write_pftrace(
@@ -326,28 +326,29 @@ def write_pftrace(
     path: str | Path,
     run: int,
     step: int | None = None,
+    rank: int | None = None,
 ) -> int:
     """Write the same events in Perfetto's own format, as `write_chrome` does."""
     form = _Form(pftrace.HEAD, pftrace.write, is_chrome=False)
-    return _write_run(connection, Path(path), run, step, form)
+    return _write_run(connection, Path(path), (run, step, rank), form)
 
 
 def _write_run(
     connection: duckdb.DuckDBPyConnection,
     path: Path,
-    run: int,
-    step: int | None,
+    part: tuple[int, int | None, int | None],
     form: _Form,
 ) -> int:
     check_place(path, form.mark, EXPORT)
-    traces = [
-        _Trace(*row) for row in connection.execute(_TRACES, {"run": run}).fetchall()
-    ]
+    run, step, rank = part
+    check_step(connection, run, step, rank)
+    chosen = connection.execute(_TRACES, {"run": run, "rank": rank})
+    traces = [_Trace(*row) for row in chosen.fetchall()]
     _keep(connection, traces, 0)
     try:
         first = _first(connection, form)
         _keep(connection, traces, first)
-        span = _span(connection, run, step)
+        span = _span(connection, step)
         connection.execute(_PATH)
         with written_bytes(path, ReportError) as file:
             layout = Layout(connection, is_chrome=form.is_chrome)
@@ -383,23 +384,33 @@ def _first(connection: duckdb.DuckDBPyConnection, form: _Form) -> int:
     return 0 if first >= 0 and is_fine else int(first)
 
 
-def _span(
-    connection: duckdb.DuckDBPyConnection, run: int, step: int | None
-) -> dict[str, int]:
+def _span(connection: duckdb.DuckDBPyConnection, step: int | None) -> dict[str, int]:
     """[ns] The interval of events to write."""
     if step is None:
         return {"start": -_FOREVER, "end": _FOREVER}
-    check_step(connection, run, step)
     ((start, end),) = connection.execute(_SPAN, {"step": step}).fetchall()
     return {"start": start, "end": end}
 
 
 def check_step(
-    connection: duckdb.DuckDBPyConnection, run: int, step: int | None
+    connection: duckdb.DuckDBPyConnection,
+    run: int,
+    step: int | None,
+    rank: int | None = None,
 ) -> None:
-    """Raise `QueryError`, listing the steps, if a run has no such step."""
-    query = "SELECT DISTINCT step FROM staging.step WHERE run_id = $run ORDER BY step"
-    known = [n for (n,) in connection.execute(query, {"run": run}).fetchall()]
+    """Raise `QueryError`, listing what there is, if a run has no such step or rank."""
+    traces = connection.execute(
+        "SELECT rank, trace_id FROM staging.trace WHERE run_id = ? AND rank >= 0", [run]
+    ).fetchall()
+    if rank is not None and rank not in dict(traces):
+        known = sorted(dict(traces))
+        raise no_such_number(f"rank {rank} in run {run}", known, "its files have none")
+    query = """
+        SELECT DISTINCT step FROM staging.step INNER JOIN staging.trace USING (trace_id)
+        WHERE step.run_id = $run AND ($rank IS NULL OR rank = $rank) ORDER BY step
+    """
+    found = connection.execute(query, {"run": run, "rank": rank}).fetchall()
+    known = [number for (number,) in found]
     if step is not None and step not in known:
         raise no_such_number(f"step {step} in run {run}", known, NO_STEPS)
 

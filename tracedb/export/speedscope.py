@@ -39,9 +39,10 @@ INNER JOIN staging.trace AS trace ON path.trace_id = trace.trace_id
 WHERE
     run_id = $run
     AND ($step IS NULL OR step = $step)
+    AND ($rank IS NULL OR path.rank = $rank)
     AND CASE scope
         WHEN 'period' THEN true
-        WHEN 'run' THEN true
+        WHEN 'run' THEN $rank IS NULL
         WHEN 'trace' THEN
             path.trace_id NOT IN (SELECT trace_id FROM staging.step)
         ELSE false
@@ -58,6 +59,7 @@ FROM question.timeline AS host
 INNER JOIN staging.thread AS thread USING (thread_id)
 WHERE
     host.run_id = $run
+    AND ($rank IS NULL OR host.rank = $rank)
     AND track = 'host'
     AND (
         $step IS NULL
@@ -93,17 +95,18 @@ def write_speedscope(
     path: str | Path,
     run: int,
     step: int | None = None,
+    rank: int | None = None,
 ) -> int:
-    """Write a run, or one of its steps; `.gz` compresses it.
+    """Write a run, or one of its steps or ranks; `.gz` compresses it.
 
-    Returns the number of profiles. Raises `QueryError` for an unknown step,
+    Returns the number of profiles. Raises `QueryError` for an unknown step or rank,
     `ReportError` if the file cannot be written, or would replace something other than
     an export.
     """
     path = Path(path)
     check_place(path, _EXPORTER, EXPORT)
-    check_step(connection, run, step)
-    values = {"run": run, "step": step}
+    check_step(connection, run, step, rank)
+    values = {"run": run, "step": step, "rank": rank}
     frames = _Frames()
     count = 0
     with written_bytes(path, ReportError) as file:

@@ -407,9 +407,12 @@ def _host_times(database: tracedb.Database) -> Counter[tuple[int, int | None, st
     loading = defaultdict(
         list, {thread: _united(each) for thread, each in loads.items()}
     )
+    with_ops = {trace for (trace,) in rows(database, "SELECT trace_id FROM staging.op")}
     steps = database.sql("FROM staging.step").rows(named=True)
     found: Counter[tuple[int, int | None, str]] = Counter()
     for step in [*steps, *_whole(database, events)]:
+        if step["trace_id"] not in with_ops:
+            continue
         first, last = step["start_ns"], step["end_ns"]
         mine = _near(events[step["thread_id"]], first, last)
         around = united.get(step["trace_id"], [])

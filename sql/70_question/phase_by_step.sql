@@ -2,7 +2,7 @@
 -- belongs to the batch that is fetched or to the backward pass in which it lies, otherwise
 -- to the next op (`graph.phase`) if that is in the step and no batch is fetched before it;
 -- GPU work to the phase that launched it.
--- One row per step and phase, or per trace and phase if the trace has no steps.
+-- One row per step and phase, or per trace and phase without steps; none without ops.
 -- Key: trace_id, step_id, phase.
 CREATE VIEW question.phase_by_step (
     -- The run.
@@ -35,9 +35,7 @@ backward AS (
 
 loading AS (
     SELECT
-        trace_id,
-        thread_id,
-        start_ns,
+        trace_id, thread_id, start_ns,
         max(end_ns) OVER (PARTITION BY thread_id ORDER BY start_ns, end_ns) AS end_ns
     FROM staging.data_loading
 ),
@@ -172,8 +170,10 @@ SELECT
     sum(path_ns) / nullif(sum(sum(path_ns)) OVER in_step, 0)
 FROM placed
 INNER JOIN staging.trace AS trace USING (trace_id)
+SEMI JOIN staging.op ON trace.trace_id = op.trace_id
 LEFT JOIN staging.step AS step ON placed.step_id = step.step_id
 GROUP BY trace.run_id, trace.trace_id, rank, placed.step_id, step, phase
+HAVING coalesce(sum(host_ns), 0) + sum(gpu_ns) + sum(path_ns) > 0
 WINDOW in_step AS (PARTITION BY trace.trace_id, placed.step_id)
 ORDER BY
     trace.trace_id, step, placed.step_id,

@@ -179,3 +179,25 @@ def test_which_op_allocated_live_blocks(
         (3, 2600, 1000, 2088, 1088),
         (4, 2088, 2088, 1064, -1024),
     ]
+
+
+def test_of_equal_peaks_the_first_in_time_counts(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """It does not matter which one the file has first."""
+    events = [
+        happening("ProfilerStep#3", 0, 100, cat="user_annotation"),
+        happening("aten::late", 60, 30),
+        memory(70, 512, 20, 512),
+        memory(80, -512, 20, 0),
+        happening("aten::early", 10, 30),
+        memory(20, 512, 10, 512),
+        memory(30, -512, 10, 0),
+    ]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": events}))
+    database.ingest([file])
+    peak = "SELECT peak_bytes, offset_ns FROM question.memory"
+    assert rows(database, peak) == [(512, 20_000)]
+    live = "SELECT op, live_bytes FROM question.memory_at_peak"
+    assert rows(database, live) == [("aten::early", 512)]

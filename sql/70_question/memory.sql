@@ -50,7 +50,7 @@ summed AS (
         device,
         arg_max(
             {at_ns: at_ns, allocated: allocated_bytes, reserved: reserved_bytes},
-            (allocated_bytes, -memory_event_id)
+            (allocated_bytes, -at_ns, -memory_event_id)
         ) AS peak,
         min(at_ns) AS first_ns,
         max(reserved_bytes) AS most_reserved_bytes,

@@ -43,7 +43,8 @@ peak AS (
         device,
         max(allocated_bytes) AS peak_bytes,
         arg_max(
-            {at_ns: at_ns, id: memory_event_id}, (allocated_bytes, -memory_event_id)
+            {at_ns: at_ns, id: memory_event_id},
+            (allocated_bytes, -at_ns, -memory_event_id)
         ) AS place,
         bool_and(address IS NOT NULL) AS has_addresses
     FROM staging.memory_event

@@ -80,6 +80,7 @@ FINER = {
     "module_class": "module",
     "module_tree": "module",
     "overhead_statistic": "overhead_by_op",
+    "phase": "phase_by_step",
     "prediction_score": "prediction_error",
     "scenario_hit": "scenario_effect",
     "scenario_path": "critical_path",

@@ -136,6 +136,27 @@ def closure() -> Callable[[], None]:
     return step
 
 
+def several_closures() -> Callable[[], None]:
+    """The optimizer calls its closure again and again, and computes in between."""
+    net = network()
+    lbfgs = torch.optim.LBFGS(net.parameters(), max_iter=4)
+    x, y = torch.rand(8, 16), torch.rand(8, 4)
+
+    def loss_of() -> object:
+        lbfgs.zero_grad()
+        with part("a"):
+            loss = (net(x) - y).square().mean()
+        with part("b"):
+            loss.backward()
+        return loss
+
+    def step() -> None:
+        with part("c"):
+            lbfgs.step(loss_of)
+
+    return step
+
+
 def checkpoints() -> Callable[[], None]:
     """Activations are computed again; `autograd.grad` runs a pass of its own."""
     from torch.utils.checkpoint import checkpoint
@@ -267,8 +288,8 @@ def sharded() -> Callable[[], None]:
 
 
 PROGRAMS = (
-    *(plain, accumulation, adversaries, closure, checkpoints, within_backward, loader),
-    *(compiled, distributed, sharded),
+    *(plain, accumulation, adversaries, closure, several_closures, checkpoints),
+    *(within_backward, loader, compiled, distributed, sharded),
 )
 WITHOUT_STEPS = "distributed_without_steps"
 

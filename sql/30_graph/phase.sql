@@ -3,7 +3,8 @@
 -- autograd runs in those of `graph.backward_range`, whatever the thread; optimizers mark
 -- their ranges (`Optimizer.step#SGD.step`), also within a backward pass. If an optimizer
 -- calls a closure that runs a backward pass, as Lightning does, its own work begins after
--- that. What else comes before a backward pass of its step is forward, unless it lies
+-- that; if it calls it several times, as LBFGS does, also between a pass and the next op
+-- that autograd records. What else comes before a backward pass of its step is forward, unless it lies
 -- between an earlier backward pass and its optimizer (`other`, such as the clipping of
 -- gradients). After the last pass of a step everything is `other`; without any pass in it,
 -- everything is forward.
@@ -71,6 +72,14 @@ updating AS (
     )
 ),
 
+-- Ops that autograd records, by their top-level op.
+recorded AS (
+    SELECT DISTINCT top.trace_id, top.start_ns
+    FROM staging.op AS op
+    INNER JOIN staging.op AS top ON op.top_op_id = top.op_id
+    WHERE op.sequence_number >= 0
+),
+
 update AS (
     SELECT trace_id, own_start_ns AS start_ns, end_ns FROM optimizer WHERE NOT is_zero_grad
 ),
@@ -87,6 +96,7 @@ event AS (
             THEN event.start_ns >= updating.own_start_ns
         END AS is_updating,
         is_updating AND updating.start_ns >= pass.start_ns AS is_within_pass,
+        pass.start_ns >= updating.start_ns AND recorded.start_ns < pass.end_ns AS is_between,
         -- Within the step, or in a trace without steps.
         CASE WHEN pass.start_ns >= coalesce(first_ns, pass.start_ns) THEN pass.end_ns END
         AS previous_pass_ns,
@@ -116,6 +126,8 @@ event AS (
         ON event.thread_id = zeroing.thread_id AND event.start_ns >= zeroing.start_ns
     ASOF LEFT JOIN (FROM updating WHERE NOT is_zero_grad) AS updating
         ON event.thread_id = updating.thread_id AND event.start_ns >= updating.start_ns
+    ASOF LEFT JOIN recorded
+        ON event.trace_id = recorded.trace_id AND event.start_ns >= recorded.start_ns
     ASOF LEFT JOIN pass AS next_pass
         ON event.trace_id = next_pass.trace_id AND event.start_ns < next_pass.start_ns
     ASOF LEFT JOIN update AS next_update
@@ -137,7 +149,7 @@ SELECT
         WHEN is_backward THEN 'backward'
         WHEN is_zeroing OR is_updating THEN 'optimizer'
         WHEN is_named_backward THEN 'backward'
-        WHEN NOT is_updating THEN 'forward'
+        WHEN NOT is_updating THEN CASE WHEN is_between THEN 'optimizer' ELSE 'forward' END
         WHEN next_pass_ns IS NULL
             THEN CASE WHEN previous_pass_ns IS NULL THEN 'forward' ELSE 'other' END
         WHEN

@@ -27,8 +27,11 @@ from executed import (
 from joins import Chooses, UnclearError, Waits, join_program, without
 from support import Amount
 
+import tracedb
+from tracedb import Edit
 from tracedb.synthetic import (
     EventRecord,
+    Form,
     Gap,
     Launch,
     Program,
@@ -133,6 +136,24 @@ def test_of_two_events_of_a_stream_the_last_is_passed_on(tmp_path: Path) -> None
     predicted = predict(tmp_path, [one], edits)
     happened = times(execute(program, CUDA)[0].truth)
     assert wrong_times(happened, predicted.times[one.name, 0, "baseline"]) == {}
+
+
+def test_waits_that_may_remain_are_told(tmp_path: Path) -> None:
+    """Without records, of a join only the wait that ended last is known."""
+    body = (
+        *warm_up(STREAMS[:3]),
+        *(Launch(7, 300_000), EventRecord("short", 7), Launch(20, 400_000)),
+        *(EventRecord("long", 20), StreamWait(24, "short"), StreamWait(24, "long")),
+        *(Launch(24, 5_000), Gap(500_000)),
+    )
+    program = Program((Rank((Thread("main", (step(0, *body),)),)),))
+    (trace,) = execute(program, CUDA)
+    removal = Edit(scenario="gone", target="wait", type="stream", awaited_stream=20)
+    with tracedb.open() as database:
+        database.ingest([trace.write(tmp_path / "a.json", Form(sync_events=False))])
+        with database.simulate(edits=[removal]) as simulated:
+            told = simulated.ask("scenario_assumption")["assumption"].to_list()
+    assert any("streams do not wait for work that was over" in line for line in told)
 
 
 def test_programs_have_joins(cases: list[Case]) -> None:

@@ -1,7 +1,8 @@
 -- What GPU work may have had to wait for without delay, if the profiler did not record it:
 -- before the work's launch, its thread told some stream to wait for an event. The stream may
 -- be any on which the thread launches later, and the event of the last work launched on
--- another stream, if that was over when the next launch's work started.
+-- another stream, if that was over when the next launch's work started. After several such
+-- calls, also what waited for other work (`graph.stream_wait`).
 -- One row per such pair of GPU ops.
 -- Key: gpu_op_id, awaited_gpu_op_id.
 CREATE VIEW graph.possible_stream_wait (
@@ -25,7 +26,7 @@ told AS (
 waiting AS (
     SELECT
         told.trace_id, work.gpu_op_id, work.device, work.stream, work.start_ns,
-        max(told.start_ns) AS told_ns
+        max(told.start_ns) AS told_ns, count(*) AS told_count
     FROM told
     INNER JOIN staging.stream AS stream USING (trace_id)
     ASOF INNER JOIN graph.stream_position AS work
@@ -40,7 +41,7 @@ waiting AS (
 
 SELECT waiting.gpu_op_id, waiting.trace_id, other.gpu_op_id
 FROM waiting
-ANTI JOIN graph.stream_wait AS known ON waiting.gpu_op_id = known.gpu_op_id
+LEFT JOIN graph.stream_wait AS known ON waiting.gpu_op_id = known.gpu_op_id
 INNER JOIN staging.stream AS stream
     ON
         waiting.trace_id = stream.trace_id
@@ -51,4 +52,6 @@ ASOF INNER JOIN graph.launched_work AS other
         AND stream.device = other.device
         AND stream.stream = other.stream
         AND told_ns > other.launched_ns
-WHERE other.end_ns <= waiting.start_ns;
+WHERE
+    other.end_ns <= waiting.start_ns
+    AND (known.gpu_op_id IS NULL OR told_count > 1 AND other.gpu_op_id <> awaited_gpu_op_id);

@@ -18,6 +18,8 @@ GUARDED = {
     # Counts of rows that exist.
     "diff_noise": ("a_count", "b_count"),
     "start_noise": ("start_count",),
+    # At least 1.
+    "phase": ("step_count",),
     # Guarded by its CASE: at least four values.
     "rank_test_p": ("((len(one)", "(1"),
     "scenario_path": ("max(base.path_count)", "max(own.path_count)"),

@@ -865,10 +865,8 @@ def test_shapes_of_a_database_as_a_plan(
     bag, product, copy = measured_shapes.plan_of(str(database)).cases
     assert (product.shape["k"], copy.dtype) == (4, "int8")
     assert bag.shape["distinct_rows"] == 2 * expected_distinct(100, 100)
-    assert (
-        "skipped 2 shapes that are incomplete or of collectives"
-        in capsys.readouterr().err
-    )
+    said = " ".join(capsys.readouterr().err.split())
+    assert "skipped 2 shapes that are incomplete or of collectives" in said
 
 
 def test_a_database_without_shapes_is_one_line(

@@ -42,6 +42,21 @@ def network() -> Any:  # noqa: ANN401
     )
 
 
+def training(net: Any, optimizer: Any) -> Callable[[], None]:  # noqa: ANN401
+    """A step of forward, backward and update."""
+
+    def step() -> None:
+        with part("a"):
+            loss = net(torch.rand(8, 16)).square().mean()
+        with part("b"):
+            loss.backward()
+        with part("c"):
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return step
+
+
 def plain() -> Callable[[], None]:
     """Gradients are filled with zeros first, and averaged weights kept at the end."""
     net = network()
@@ -237,16 +252,7 @@ def compiled() -> Callable[[], None]:
     fast = torch.compile(net, backend="aot_eager")
     sgd = torch.optim.SGD(net.parameters(), 0.1)
 
-    def step() -> None:
-        with part("a"):
-            loss = fast(torch.rand(8, 16)).square().mean()
-        with part("b"):
-            loss.backward()
-        with part("c"):
-            sgd.step()
-            sgd.zero_grad()
-
-    return step
+    return training(fast, sgd)
 
 
 def distributed() -> Callable[[], None]:
@@ -254,16 +260,7 @@ def distributed() -> Callable[[], None]:
     net = torch.nn.parallel.DistributedDataParallel(network())
     sgd = torch.optim.SGD(net.parameters(), 0.1)
 
-    def step() -> None:
-        with part("a"):
-            loss = net(torch.rand(8, 16)).square().mean()
-        with part("b"):
-            loss.backward()
-        with part("c"):
-            sgd.step()
-            sgd.zero_grad()
-
-    return step
+    return training(net, sgd)
 
 
 def sharded() -> Callable[[], None]:
@@ -275,16 +272,7 @@ def sharded() -> Callable[[], None]:
         fully_shard(layer)
     adam = torch.optim.Adam(net.parameters())
 
-    def step() -> None:
-        with part("a"):
-            loss = net(torch.rand(8, 16)).square().mean()
-        with part("b"):
-            loss.backward()
-        with part("c"):
-            adam.step()
-            adam.zero_grad()
-
-    return step
+    return training(net, adam)
 
 
 PROGRAMS = (

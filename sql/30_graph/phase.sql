@@ -4,10 +4,10 @@
 -- their ranges (`Optimizer.step#SGD.step`), also within a backward pass. If an optimizer
 -- calls a closure that runs a backward pass, as Lightning does, its own work begins after
 -- that; if it calls it several times, as LBFGS does, also between a pass and the next op
--- that autograd records. What else comes before a backward pass of its step is forward, unless it lies
--- between an earlier backward pass and its optimizer (`other`, such as the clipping of
--- gradients). After the last pass of a step everything is `other`; without any pass in it,
--- everything is forward.
+-- that autograd records. What else comes before a backward pass of its step is forward,
+-- unless it lies between an earlier backward pass and its optimizer (`other`, such as the
+-- clipping of gradients). After the last pass of a step everything is `other`; without any
+-- pass in it, everything is forward.
 -- One row per top-level op, or launch or wait outside of ops.
 -- Key: node_id.
 CREATE VIEW graph.phase (
@@ -30,15 +30,6 @@ CREATE VIEW graph.phase (
     end_ns
 ) AS
 WITH
--- Ranges may nest: after an inner one, the outer one continues.
-loading AS (
-    SELECT
-        thread_id,
-        start_ns,
-        max(end_ns) OVER (PARTITION BY thread_id ORDER BY start_ns, end_ns) AS end_ns
-    FROM staging.data_loading
-),
-
 pass AS (
     SELECT trace_id, start_ns, end_ns FROM graph.backward_range WHERE NOT is_named
 ),
@@ -116,7 +107,7 @@ event AS (
         ASOF LEFT JOIN staging.step AS step
             ON event.trace_id = step.trace_id AND event.start_ns >= step.start_ns
     ) AS event
-    ASOF LEFT JOIN loading
+    ASOF LEFT JOIN staging.loading_range AS loading
         ON event.thread_id = loading.thread_id AND event.start_ns >= loading.start_ns
     ASOF LEFT JOIN pass
         ON event.trace_id = pass.trace_id AND event.start_ns >= pass.start_ns

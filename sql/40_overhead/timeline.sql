@@ -60,18 +60,6 @@ op AS (
     GROUP BY ALL
 ),
 
--- Ranges may nest: after an inner one, the outer one continues.
-loading AS (
-    SELECT
-        thread_id,
-        start_ns,
-        max(end_ns) OVER (
-            PARTITION BY thread_id ORDER BY start_ns, end_ns DESC, annotation_id
-            ROWS UNBOUNDED PRECEDING
-        ) AS end_ns
-    FROM staging.data_loading
-),
-
 -- Boundaries of spans, and what starts there: at the start of a thread, what is over.
 every_cut AS (
     SELECT
@@ -91,9 +79,9 @@ every_cut AS (
     UNION ALL BY NAME
     SELECT thread_id, end_ns AS cut_ns FROM op
     UNION ALL BY NAME
-    SELECT thread_id, start_ns AS cut_ns, end_ns AS loading_until_ns FROM loading
+    SELECT thread_id, start_ns AS cut_ns, end_ns AS loading_until_ns FROM staging.loading_range
     UNION ALL BY NAME
-    SELECT thread_id, end_ns AS cut_ns FROM loading
+    SELECT thread_id, end_ns AS cut_ns FROM staging.loading_range
     UNION ALL BY NAME
     SELECT thread_id, start_ns AS cut_ns, end_ns AS thread_until_ns FROM graph.thread_wait
     UNION ALL BY NAME

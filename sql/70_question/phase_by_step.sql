@@ -33,13 +33,6 @@ backward AS (
     SELECT trace_id, start_ns, end_ns FROM graph.backward_range WHERE NOT is_named
 ),
 
-loading AS (
-    SELECT
-        trace_id, thread_id, start_ns,
-        max(end_ns) OVER (PARTITION BY thread_id ORDER BY start_ns, end_ns) AS end_ns
-    FROM staging.data_loading
-),
-
 lane AS (
     SELECT trace_id, step_id, thread_id, start_ns, end_ns FROM staging.step
     UNION ALL
@@ -56,7 +49,7 @@ bound AS (
     FROM (
         SELECT trace_id, thread_id, unnest([event_ns, end_ns]) AS at_ns FROM graph.phase
         UNION ALL
-        SELECT trace_id, thread_id, unnest([start_ns, end_ns]) FROM loading
+        SELECT trace_id, thread_id, unnest([start_ns, end_ns]) FROM staging.loading_range
         UNION ALL
         SELECT trace_id, NULL, unnest([start_ns, end_ns]) FROM backward
     ) AS bound
@@ -150,9 +143,9 @@ placed AS (
         ON part.thread_id = phase.thread_id AND at_ns < phase.end_ns
     ASOF LEFT JOIN backward
         ON part.trace_id = backward.trace_id AND at_ns >= backward.start_ns
-    ASOF LEFT JOIN loading
+    ASOF LEFT JOIN staging.loading_range AS loading
         ON part.thread_id = loading.thread_id AND at_ns >= loading.start_ns
-    ASOF LEFT JOIN loading AS next_loading
+    ASOF LEFT JOIN staging.loading_range AS next_loading
         ON part.thread_id = next_loading.thread_id AND at_ns < next_loading.start_ns
 )
 

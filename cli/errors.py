@@ -28,6 +28,18 @@ _PLAIN = {
 """Words of click for types, and plain ones."""
 _FILES = ("-o", "--out", "--output", "--database")
 """Options that users try for the file that a command writes."""
+_INSTEAD = {
+    (
+        "summary",
+        "--device",
+    ): "`tracedb ask DB device_time --device N` is about a device",
+    ("report", "--device"): "`tracedb ask DB device_time --device N` is about a device",
+    ("report", "--step"): "`tracedb summary DB --step N` is about a step, and "
+    "`tracedb export DB -o FILE --step N` has its timeline",
+    ("whatif", "--device"): "edits select a device with a field: 'gpu:kernel device=1 "
+    "x0.5'",
+}
+"""What does what users expect of an option that a command does not have."""
 _MOST = 8
 """How many commands that have an option are named."""
 _CLOSED = 141
@@ -132,12 +144,9 @@ def _owners(error: click.UsageError) -> str:
         return ""
     told = f"no such option '{error.option_name}'"
     own = error.ctx.command
-    if error.option_name in _FILES and _has(own, "--db"):
-        return f"{told}; did you mean '--db'?"
-    if error.option_name == "--db" and any(
-        one.name == "database" for one in own.params
-    ):
-        return f"{told}; here the database is given without it"
+    instead = _instead(own, error.option_name)
+    if instead:
+        return f"{told}; {instead}"
     root = error.ctx.find_root()
     owners = [
         path for path, command in _commands(root) if _has(command, error.option_name)
@@ -148,6 +157,15 @@ def _owners(error: click.UsageError) -> str:
     if len(owners) == 1:
         return f"{told}; it is an option of `{owners[0]}`"
     return f"{told}; it is an option of {', '.join(owners[:_MOST])}{more}"
+
+
+def _instead(command: click.Command, option: str) -> str:
+    """What to write instead of an option, where that is known; else empty."""
+    if option in _FILES and _has(command, "--db"):
+        return "did you mean '--db'?"
+    if option == "--db" and any(one.name == "database" for one in command.params):
+        return "here the database is given without it"
+    return _INSTEAD.get((command.name or "", option), "")
 
 
 def _commands(ctx: click.Context) -> Iterator[tuple[str, click.Command]]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     epilog=options.examples(
         "tracedb report run.duckdb -o report.html",
         "tracedb report run.duckdb -o second.html --run 2",
+        "tracedb report run.duckdb -o rank3.html --rank 3",
         "tracedb report after.duckdb -o change.html --against before.duckdb",
         "tracedb report run.duckdb -o report.html --scenario faster.toml",
     )
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     type=int,
     metavar="N",
     help="The run (`tracedb sql DB 'FROM staging.run'`). Default: the largest.",
+)
+@click.option("--rank", type=int, metavar="N", help="Only rank N of the run.")
+@click.option(
+    "--trace",
+    type=int,
+    metavar="N",
+    help="Only the file with trace_id N (see `tracedb info`).",
 )
 @click.option(
     "--against",
@@ -54,6 +62,8 @@ def report(  # noqa: PLR0913 (one parameter an option)
     path: str,
     run: int | None,
     *,
+    rank: int | None,
+    trace: int | None,
     against: str | None,
     scenario: str | None,
     stored: bool,
@@ -73,11 +83,16 @@ def report(  # noqa: PLR0913 (one parameter an option)
         done = db.report(
             path,
             run,
+            rank=rank,
+            trace=trace,
             against=others[0] if others else None,
             scenarios=_edits(db, scenario, stored=stored),
         )
     size = f"{done['bytes'] / 1e6:.1f} MB"
-    tell(f"{path}: report of run {done['run_id']}, {done['run']} ({size})")
+    which = ", ".join(
+        filter(None, [f"run {done['run_id']}", done["part"], done["run"]])
+    )
+    tell(f"{path}: report of {which} ({size})")
     for note in done["notes"]:
         tell(note)
     if done["other_runs"]:

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 @click.command(
     epilog=options.examples(
         "tracedb summary run.duckdb",
-        "tracedb summary run.duckdb --run 2",
+        "tracedb summary run.duckdb --rank 3",
+        "tracedb summary run.duckdb --rank 3 --step 12",
         "tracedb summary run.duckdb --format json",
     )
 )
 @options.database
-@click.option("--run", "run_id", type=int, metavar="N", help="Only this run.")
+@options.step
+@options.within
 @click.option(
     "--format",
     "format_",
@@ -32,22 +34,31 @@ if TYPE_CHECKING:
     show_default=True,
     help="Text for reading, or all facts as JSON: lists of rows by question.",
 )
-def summary(database: str, run_id: int | None, *, format_: str) -> None:
+def summary(  # noqa: PLR0913 (one parameter an option)
+    database: str,
+    *,
+    step: int | None,
+    rank: int | None,
+    run: int | None,
+    trace: int | None,
+    format_: str,
+) -> None:
     """Show what takes the time, and where.
 
     Shows what was recorded, how long steps take, what the GPU does and why it is idle,
     the three largest parts of the critical paths and where they occur, and what is
     uncertain in the recording. Each fact comes from a question that `tracedb ask`
-    answers in full.
+    answers in full. With options, only a run, rank, trace or step counts; what is
+    uncertain is about whole traces, and waits for late ranks compare all ranks.
     """
     with tracedb.open(database, read_only=True) as db:
-        parts = db.summary(run_id)
+        parts = db.summary(run, step=step, rank=rank, trace=trace)
     if format_ == "json":
         _write_json(parts)
     else:
         from tracedb.summary.text import lines
 
-        write_text("\n".join(map(printable, lines(parts, database))))
+        write_text("\n".join(map(printable, lines(parts, database, parts.part))))
 
 
 def _write_json(parts: dict[str, pl.DataFrame]) -> None:

@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 import tracedb
+from tracedb.part import in_words
 from tracedb.words import counted, shortened
 
 from . import options
@@ -17,8 +18,11 @@ from .other_gpus import tell_other_gpus
 from .terminal import tell
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import polars as pl
 
+    from tracedb.part import Part
     from tracedb.whatif.scenario import Edit
 
 _ROWS = {
@@ -74,6 +78,7 @@ _LEAST_NS = 500
         "tracedb whatif run.duckdb --remove 'op:aten::item' --name 'no item'",
         "tracedb whatif run.duckdb --set gpu=H200 --set 'dtype=bf16:gemm*'",
         "tracedb whatif run.duckdb --set batch=4096",
+        "tracedb whatif run.duckdb --rank 3 --edit 'host:T2 -2us'",
         "tracedb whatif run.duckdb --edit gpu:kernel --sweep factor=0.1..1:10",
         "tracedb whatif run.duckdb --scenario faster.toml --rows path --format csv",
         "tracedb whatif run.duckdb --edit 'host x0.5' --library library.parquet",
@@ -143,6 +148,8 @@ _LEAST_NS = 500
     show_default=True,
     help="Rows to print: question.scenario_summary, _effect and so on.",
 )
+@options.step
+@options.within
 @options.method
 @options.library
 @click.option(
@@ -173,6 +180,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     check: bool,
     schema: bool,
     output: out.Output,
+    **part: Unpack[Part],
 ) -> None:
     """Simulate changes, or rank what is worth changing.
 
@@ -182,7 +190,9 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     and more); and a change: x0.5, +2us, -2us, =5us or an action such as remove.
     docs/scenarios.md lists them all. Without edits, ranks what is worth changing: the
     gain if an op, a kernel, a module, an overhead type or a wait took no time or half
-    its time, or if a kernel reached its roofline.
+    its time, or if a kernel reached its roofline. With options for a step, rank, run or
+    trace, only its steps count; edits still apply everywhere, unless their own fields
+    (step=, rank=) say otherwise.
     """
     from tracedb.whatif.scenario import file_schema, read_scenarios
 
@@ -194,7 +204,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     if path is not None:
         chosen += read_scenarios(path)
     asked = bool(chosen) or stored
-    _check_together(asked=asked)
+    _check_together(asked=asked, check=check)
     if database is None:
         _check_alone(chosen, sweep, needs=not check or stored)
         return
@@ -206,8 +216,9 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
         if sweep is not None:
             chosen = db.sweep(chosen, sweep)
         if not asked:
-            frame = db.ranking(method, candidates, library=library)
+            frame = db.ranking(method, candidates, library=library, **part)
             write_rows(db, output, frame, _RANKING)
+            _tell_part(part)
             return
         # For many scenarios, only times are shown.
         many = len({edit.scenario for edit in chosen}) > _MOST_DETAILED
@@ -216,9 +227,10 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
             if check:
                 tell(f"{counted(len(chosen), 'edit')} checked: each matches something")
                 return
-            write_rows(db, output, beside.ask(f"scenario_{rows}"), _ROWS[rows])
+            write_rows(db, output, beside.ask(f"scenario_{rows}", **part), _ROWS[rows])
+            _tell_part(part)
             if rows == "summary" and output.format == "table":
-                _tell_scenarios(beside, output, chosen)
+                _tell_scenarios(beside, output, chosen, part)
 
 
 def _typed(
@@ -247,9 +259,22 @@ def _typed(
     return found
 
 
-def _check_together(*, asked: bool) -> None:
-    """Refuse ranking options together with edits, and edit options without edits."""
+def _tell_part(part: Part) -> None:
+    """Say of which steps the answer is."""
+    if words := in_words(part):
+        tell(f"only {words}; edits apply to all steps and ranks that they match")
+
+
+def _check_together(*, asked: bool, check: bool) -> None:
+    """Refuse options that change nothing together with others.
+
+    Those of the ranking with edits, those of edits without edits, and a part of the
+    answer where there is none.
+    """
     context = click.get_current_context()
+    for name in ("step", "rank", "run", "trace") if check else ():
+        if context.params[name] is not None:
+            raise click.UsageError(f"--{name} does not go with --check; leave it out")
     of_edits = ("rows", "check", "sweep", "name")
     strange = ("ranking", "candidates") if asked else of_edits
     for name in strange:
@@ -268,7 +293,7 @@ def _check_alone(chosen: list[Edit], sweep: str | None, *, needs: bool) -> None:
 
 
 def _tell_scenarios(
-    beside: tracedb.Database, output: out.Output, edits: list[Edit]
+    beside: tracedb.Database, output: out.Output, edits: list[Edit], part: Part
 ) -> None:
     """Write what each scenario hits, what is lost, and what bounds the step then."""
     names = list(dict.fromkeys(edit.scenario for edit in edits))
@@ -279,21 +304,30 @@ def _tell_scenarios(
         *("hit", "saving", "path", "guess", "assumption", "summary", "kernel"),
         "op",
     )
-    answers = {one: beside.ask(f"scenario_{one}") for one in names_of}
+    answers = {one: _of_part(beside, f"scenario_{one}", part) for one in names_of}
     for name in names:
         own = {one: f.filter(f["scenario"] == name) for one, f in answers.items()}
-        output.text("\n".join(["", f"scenario {name}", *_lines(own)]))
+        output.text("\n".join(["", f"scenario {name}", *_lines(own, part)]))
 
 
-def _lines(answers: dict[str, pl.DataFrame]) -> list[str]:
+def _of_part(beside: tracedb.Database, question: str, part: Part) -> pl.DataFrame:
+    """The answer for a part; of what edits match and assume, all of it."""
+    from tracedb.catalog import find
+
+    counts = find(f"question.{question}").counts
+    return beside.ask(question, **part) if counts else beside.ask(question)
+
+
+def _lines(answers: dict[str, pl.DataFrame], part: Part) -> list[str]:
     """The lines about a scenario."""
     lines = [_hit(hit) for hit in answers["hit"].iter_rows(named=True)]
     paths, bands = answers["path"], answers["summary"]
     for saving in answers["saving"].iter_rows(named=True):
         path = paths.filter(paths["run_id"] == saving["run_id"])
         lines.append(
-            f"  run {saving['run_id']}, mean step: {_change(saving['expected_ns'])} on "
-            f"the path, {_change(saving['saved_ns'])} overall"
+            f"  {in_words({**part, 'run': saving['run_id']})}, mean step: "
+            f"{_change(saving['expected_ns'])} on the path, "
+            f"{_change(saving['saved_ns'])} overall"
         )
         lines += _beside_the_path(saving, path)
         lines += _band(bands.filter(bands["run_id"] == saving["run_id"]))

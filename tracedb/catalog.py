@@ -371,6 +371,12 @@ def _text(comment: str) -> str:
     return " ".join(lines)
 
 
+def read_by(query: str) -> list[Relation]:
+    """The tables and views that a query reads."""
+    names = _relations_read(query)
+    return [one for one in relations() if one.full_name in names and not one.parameters]
+
+
 def _relations_read(query: str) -> frozenset[str]:
     """All words that look like relation names; DuckDB's parser takes far longer."""
     return frozenset(_RELATION.findall(_COMMENT.sub("", query)))

@@ -569,19 +569,23 @@ class Database:
         candidates: int = 8,
         *,
         library: str | Path | None = None,
+        **part: Unpack[Part],
     ) -> pl.DataFrame:
         """What steps gain if something took no time, half of it, or its roofline's.
 
         `candidates` limits the number of candidates of each kind: those with the most
         time on the measured critical paths, then overall. Returns `question.ranking`,
-        from one simulation of all, with a method as in `scenarios`. Raises `QueryError`
-        for an unknown method, `LibraryError` for a file that is not a library.
+        from one simulation of all, with a method as in `scenarios`. `part` selects the
+        steps whose time and gain count, as in `relation`; what is edited is edited in
+        all of them. Raises `QueryError` for an unknown method, `LibraryError` for a
+        file that is not a library.
         """
-        edits = ranked_edits(self._connection, whole_number(candidates))
+        found = self.relation("question.ranking_candidate", **part)
+        edits = ranked_edits(found, whole_number(candidates))
         if not edits:
             return lookup.declared_rows("question.ranking")
         with self.simulate(method, edits, library, only_steps=True) as beside:
-            return beside.ask("ranking")
+            return beside.ask("ranking", **part)
 
     def _refuse_of_lake(self) -> None:
         """Raise `DatabaseError` if a lake is to be changed."""
@@ -734,45 +738,60 @@ class Database:
         return self._rows(f"FROM {declared.full_name}{call} {chosen.where}")
 
     @own_errors()
-    def report(
+    def report(  # noqa: PLR0913 (the options of one command)
         self,
         path: str | Path,
         run: int | None = None,
         *,
+        rank: int | None = None,
+        trace: int | None = None,
         against: Database | None = None,
         scenarios: str | Path | Sequence[Edit] | None = None,
     ) -> dict[str, Any]:
-        """Write a report of a run: one HTML file that works offline.
+        """Write a report of a run, a rank or a trace: one HTML file that works offline.
 
         By default, the run is the one with the most events. The report starts with the
         summary, followed by what changed since the largest run of another database
-        (`against`, see `diff`), and by what scenarios would do (see `simulate`).
-        Returns what was written: the run, the size, and what was left out. Raises
-        `QueryError` if there is no such run, `ReportError` if the file cannot be
-        written, `ScenarioError` for edits that cannot be carried out.
+        (`against`, see `diff`; of a rank, since the same rank), and by what scenarios
+        would do (see `simulate`). Returns what was written: the run, the size, and what
+        was left out. Raises `QueryError` if there is no such run, rank or trace,
+        `ReportError` if the file cannot be written, `ScenarioError` for edits that
+        cannot be carried out.
         """
         from tracedb.report import find_run, write_report
 
         number = None if run is None else whole_number(run)
-        chosen = find_run(self._connection, number, jobs=True).run_id
-        beside = [*self._difference(chosen, against), *self._effects(chosen, scenarios)]
+        part = parts.chosen({"rank": rank, "trace": trace}, self._rows)
+        chosen = find_run(self._connection, number, jobs=True, part=part).run_id
+        beside = [
+            *self._difference(chosen, against, part),
+            *self._effects(chosen, scenarios, part),
+        ]
         return stoppable(
             self._connection,
-            lambda: write_report(self, path, chosen, beside),
+            lambda: write_report(self, path, chosen, beside, part),
         )
 
-    def _difference(self, run: int, against: Database | None) -> list[dict[str, Any]]:
+    def _difference(
+        self, run: int, against: Database | None, part: Part
+    ) -> list[dict[str, Any]]:
         """The sections of a report that compare a run with another database's."""
         from tracedb.report import find_run
         from tracedb.report.beside import difference_sections
 
         if against is None:
             return []
+        if "trace" in part:
+            raise QueryError(
+                "single traces are not compared with another run: choose a rank"
+            )
+        rank = part.get("rank")
         other = find_run(against.connection, None).run_id
-        return difference_sections(against.diff(self, run=(other, run)))
+        found = against.diff(self, run=(other, run), rank=(rank, rank))
+        return difference_sections(found)
 
     def _effects(
-        self, run: int, edits: str | Path | Sequence[Edit] | None
+        self, run: int, edits: str | Path | Sequence[Edit] | None, part: Part
     ) -> list[dict[str, Any]]:
         """The sections of a report about what scenarios would do to a run."""
         from tracedb.report.beside import scenario_sections
@@ -780,7 +799,7 @@ class Database:
         if edits is None:
             return []
         with self.simulate(["replay"], edits) as beside:
-            return scenario_sections(beside.connection, run)
+            return scenario_sections(beside.connection, run, part)
 
     @own_errors()
     def plot(self, name: str, run: int | None = None) -> Any:  # noqa: ANN401 (of a package that may be missing)
@@ -815,16 +834,24 @@ class Database:
         return table(f"tracedb {self.path}", rows.iter_rows(named=True))
 
     @own_errors()
-    def summary(self, run: int | None = None) -> Summary:
-        """The answers of the summary by question; for all runs, or for one.
+    def summary(
+        self,
+        run: int | None = None,
+        *,
+        step: int | None = None,
+        rank: int | None = None,
+        trace: int | None = None,
+    ) -> Summary:
+        """The answers of the summary by question; for everything, or for a part.
 
         Displayed, they are the text of `tracedb summary`. The questions are
-        `tracedb.summary.PARTS`. Raises `QueryError` if there is no such run.
+        `tracedb.summary.PARTS`; of a step, `idle_share` and `idle_cause` replace
+        `device_time`. Raises `QueryError` if there is no such run, step, rank or trace.
         """
-        from tracedb.summary import Summary, summary
+        from tracedb.summary import summary
 
-        chosen = None if run is None else whole_number(run)
-        return Summary(summary(self, chosen), str(self.path))
+        part: Part = {"run": run, "step": step, "rank": rank, "trace": trace}
+        return summary(self, parts.chosen(part))
 
     @own_errors()
     def export(

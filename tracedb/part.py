@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING, NamedTuple, SupportsIndex, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex, TypedDict, cast
 
 from .errors import QueryError
 
@@ -55,6 +55,11 @@ _CONDITIONS = {
     "device": {"device": "device = {0}"},
 }
 """The condition on rows, for the first of these columns that a relation has."""
+_STARTS_IN_STEP = (
+    "EXISTS (FROM staging.step AS mark "
+    "WHERE step = {0} AND mark.trace_id = {1}.trace_id "
+    "AND {1}.start_ns >= mark.start_ns AND {1}.start_ns < mark.end_ns)"
+)
 _CONDITIONS_BY_KEY: dict[str, dict[tuple[str, ...], str]] = {
     "step": {
         ("gpu_op_id",): "gpu_op_id IN (SELECT gpu_op_id FROM staging.step_work "
@@ -63,9 +68,8 @@ _CONDITIONS_BY_KEY: dict[str, dict[tuple[str, ...], str]] = {
         "INNER JOIN staging.step USING (step_id) WHERE step = {0})",
         ("op_id",): "op_id IN (SELECT node_id FROM graph.node_step "
         "INNER JOIN staging.step USING (step_id) WHERE step = {0})",
-        ("thread_id", "start_ns"): "EXISTS (FROM staging.step AS mark "
-        "WHERE step = {0} AND mark.trace_id = {1}.trace_id "
-        "AND {1}.start_ns >= mark.start_ns AND {1}.start_ns < mark.end_ns)",
+        ("thread_id", "start_ns"): _STARTS_IN_STEP,
+        ("thread_id", "position"): _STARTS_IN_STEP,
     },
     "device": {
         ("gpu_op_id",): "gpu_op_id IN "
@@ -80,17 +84,12 @@ FINER = {
     "module_class": "module",
     "module_tree": "module",
     "overhead_statistic": "overhead_by_op",
-    "phase": "phase_by_step",
     "prediction_score": "prediction_error",
     "scenario_hit": "scenario_effect",
-    "scenario_path": "critical_path",
-    "scenario_saving": "scenario_effect",
-    "scenario_summary": "scenario_effect",
     "sharding": "sharding_rank",
     "straggler": "collective_kernel",
     "straggler_recovery": "straggler_slowdown",
     "stuck_collective": "last_collective",
-    "trust": "recording",
 }
 """Questions about the whole, and questions about parts of the same."""
 _MOST = 12
@@ -135,6 +134,46 @@ def choice(
                 )
     where = f"WHERE {' AND '.join(own)}" if own else ""
     return Choice(where, counted if any(counted.values()) else {})
+
+
+def chosen(part: Part, rows: Callable[[str], pl.DataFrame] | None = None) -> Part:
+    """The numbers of a part that are given.
+
+    With `rows`, which runs queries, raises `QueryError` if one does not exist.
+    """
+    given = {n: whole_number(value) for n, value in part.items() if value is not None}
+    if rows is not None:
+        for name, number in given.items():
+            check(name, number, rows)
+    return cast("Part", given)
+
+
+def has(relation: Relation, name: str) -> bool:
+    """Whether a relation, or what it counts, has such a part."""
+    return bool(_all_conditions(relation, name))
+
+
+def in_words(part: Mapping[str, object]) -> str:
+    """A part in words, the largest first.
+
+    >>> in_words({"step": 12, "rank": 3, "run": None})
+    'rank 3, step 12'
+    """
+    return ", ".join(f"{name} {n}" for name, n in _in_order(part))
+
+
+def as_options(part: Mapping[str, object]) -> str:
+    """The options of a command that select a part, each after a space.
+
+    >>> as_options({"step": 12, "rank": 3})
+    ' --rank 3 --step 12'
+    """
+    return "".join(f" --{name} {n}" for name, n in _in_order(part))
+
+
+def _in_order(part: Mapping[str, object]) -> list[tuple[str, object]]:
+    names = ("run", "rank", "trace", "device", "step")
+    return [(name, part[name]) for name in names if part.get(name) is not None]
 
 
 def check(name: str, number: int, rows: Callable[[str], pl.DataFrame]) -> None:
@@ -187,7 +226,9 @@ def _all_conditions(relation: Relation, name: str) -> dict[str, str]:
     from .catalog import find
 
     own = _condition(relation, name)
-    if own:
+    # Where a row is a sum, its rank may only be that of an example.
+    of_row = {name, f"{name}_id", *(("trace_id",) if name != "run" else ())}
+    if own and (not relation.counts or of_row & {*relation.key}):
         return {relation.full_name: own}
     counted = {full: _condition(find(full), name) for full in relation.counts}
     return counted if all(counted.values()) else {}

@@ -1,9 +1,11 @@
 -- What the records of GPU work contradict: each other, the launches, or that there are any.
--- One row per run with GPU work.
--- Key: run_id.
+-- One row per trace with GPU work.
+-- Key: trace_id.
 CREATE VIEW graph.recorded_work (
     -- The run.
     run_id,
+    -- The trace.
+    trace_id,
     -- Number of GPU ops, excluding those of kind `other`.
     all_count,
     -- [ns] Their time.
@@ -25,6 +27,7 @@ WITH
 ordered AS (
     SELECT
         gpu_op.run_id,
+        gpu_op.trace_id,
         gpu_op.call_id,
         gpu_op.end_ns - gpu_op.start_ns AS time_ns,
         max(gpu_op.end_ns) OVER (
@@ -43,6 +46,7 @@ ordered AS (
 
 SELECT
     run_id,
+    trace_id,
     count(*),
     sum(time_ns)::BIGINT,
     count(*) FILTER (call_id IS NULL),
@@ -52,4 +56,4 @@ SELECT
     count(*) FILTER (early_ns > 0),
     greatest(max(early_ns), 0)
 FROM ordered
-GROUP BY run_id;
+GROUP BY run_id, trace_id;

@@ -10,6 +10,10 @@ CREATE VIEW critical_path.path_gain (
     path_id,
     -- The run.
     run_id,
+    -- The trace.
+    trace_id,
+    -- The step.
+    step_id,
     -- [ns] Start of the interval.
     start_ns,
     -- Whether it is time that the edits insert.
@@ -68,6 +72,8 @@ SELECT
     pair.variant_id,
     path.path_id,
     path.run_id,
+    path.trace_id,
+    path.path_id,
     path.start_ns,
     false,
     round(
@@ -90,12 +96,14 @@ LEFT JOIN predicted AS own
         AND path.position = own.position
 WHERE base.predicted_ns > 0
 UNION ALL
-SELECT pair.variant_id, path_id, run_id, path.start_ns, true, -sum(inserted_ns)::BIGINT
+SELECT
+    pair.variant_id, path_id, run_id, trace_id, path_id, path.start_ns, true,
+    -sum(inserted_ns)::BIGINT
 FROM pair
 INNER JOIN inserted USING (variant_id)
 INNER JOIN (
     SELECT
-        variant_id, path_id, run_id, thing, thing_id, position,
+        variant_id, path_id, run_id, trace_id, thing, thing_id, position,
         min(start_ns) AS start_ns
     FROM critical_path.path_thing
     GROUP BY ALL

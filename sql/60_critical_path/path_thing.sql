@@ -9,6 +9,8 @@ CREATE VIEW critical_path.path_thing (
     path_id,
     -- The run.
     run_id,
+    -- The trace.
+    trace_id,
     -- [ns] Start of the interval.
     start_ns,
     -- [ns] Its duration.
@@ -37,8 +39,8 @@ span AS (
 )
 
 SELECT
-    interval.variant_id, path_id, run_id, interval.start_ns, end_ns - interval.start_ns,
-    'span', interval.thread_id, span.position
+    interval.variant_id, path_id, run_id, trace_id, interval.start_ns,
+    end_ns - interval.start_ns, 'span', interval.thread_id, span.position
 FROM interval
 ASOF INNER JOIN span
     ON
@@ -48,7 +50,7 @@ ASOF INNER JOIN span
 WHERE kind <> 'unexplained'
 UNION ALL
 SELECT
-    variant_id, path_id, run_id, start_ns, end_ns - start_ns,
+    variant_id, path_id, run_id, trace_id, start_ns, end_ns - start_ns,
     CASE kind
         WHEN 'launch_delay' THEN 'launch'
         WHEN 'stream_gap' THEN 'stream'
@@ -59,7 +61,8 @@ SELECT
 FROM interval
 WHERE waiting_id IS NOT NULL
 UNION ALL
-SELECT variant_id, path_id, run_id, start_ns, end_ns - start_ns, 'work', node_id, 0
+SELECT
+    variant_id, path_id, run_id, trace_id, start_ns, end_ns - start_ns, 'work', node_id, 0
 FROM interval
 WHERE
     waiting_id IS NULL

@@ -3,6 +3,7 @@
 -- has most of it.
 -- One row per run and lever.
 -- Key: run_id, lever.
+-- Counts: critical_path.path_lever, critical_path.path.
 CREATE VIEW question.lever (
     -- The run.
     run_id,
@@ -42,6 +43,29 @@ CREATE VIEW question.lever (
     frame
 ) AS
 WITH
+paths AS (
+    SELECT
+        run_id,
+        sum(time_ns) AS time_ns,
+        count(DISTINCT {'trace_id': trace_id, 'path_id': path_id}) AS path_count
+    FROM critical_path.path_lever
+    GROUP BY run_id
+),
+
+summed AS (
+    SELECT
+        run_id,
+        lever,
+        sum(own.time_ns)::BIGINT AS time_ns,
+        sum(own.time_ns) / nullif(any_value(paths.time_ns), 0) AS time_share,
+        count(*) AS path_count,
+        round(sum(own.time_ns) / any_value(paths.path_count))::BIGINT AS mean_ns,
+        sum(busy_ns)::BIGINT AS busy_ns
+    FROM critical_path.path_lever AS own
+    INNER JOIN paths USING (run_id)
+    GROUP BY run_id, lever
+),
+
 part AS (
     SELECT
         path.run_id,
@@ -127,7 +151,7 @@ SELECT
     op,
     modules,
     frame
-FROM critical_path.lever_time AS summed
+FROM summed
 INNER JOIN example USING (run_id, lever)
 LEFT JOIN staging.trace AS trace USING (run_id, trace_id)
 ORDER BY run_id, summed.time_ns DESC, lever;

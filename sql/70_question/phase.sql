@@ -2,6 +2,7 @@
 -- steps of each trace; for single steps, `phase_by_step`.
 -- One row per trace and phase.
 -- Key: trace_id, phase.
+-- Counts: question.phase_by_step, staging.step.
 CREATE VIEW question.phase (
     -- The run.
     run_id,

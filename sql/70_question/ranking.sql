@@ -3,6 +3,7 @@
 -- One row per candidate, method and run; empty unless scenarios are requested (`tracedb
 -- whatif`).
 -- Key: target, type, name, method, run_id.
+-- Counts: question.scenario_effect.
 CREATE VIEW question.ranking (
     -- What is changed, as in `prediction.scenario_edit`.
     target,
@@ -26,6 +27,19 @@ CREATE VIEW question.ranking (
     -- [ns] Gain if GPU work took its roofline time; NULL if unknown.
     roofline_gain_ns
 ) AS
+WITH
+summed AS (
+    SELECT
+        scenario,
+        method,
+        run_id,
+        round(avg(baseline_ns))::BIGINT AS baseline_ns,
+        round(avg(predicted_ns))::BIGINT - round(avg(baseline_ns))::BIGINT AS change_ns
+    FROM question.scenario_effect
+    INNER JOIN staging.trace USING (trace_id)
+    GROUP BY scenario, method, run_id
+)
+
 SELECT
     target,
     coalesce(type, '') AS edit_type,
@@ -37,7 +51,7 @@ SELECT
     gain / nullif(base_ns, 0),
     max(-change_ns) FILTER (target <> 'wait' AND factor = 0.5),
     max(-change_ns) FILTER (target <> 'wait' AND factor NOT IN (0, 0.5))
-FROM question.scenario_summary
+FROM summed
 INNER JOIN prediction.scenario_edit USING (scenario)
 GROUP BY ALL
 ORDER BY gain DESC, target, edit_type, edit_name, method, run_id;

@@ -2,6 +2,8 @@
 -- their measured time in steps and on the critical paths of the periods.
 -- One row per kind of candidate and name.
 -- Key: target, type, field, name.
+-- Counts: critical_path.interval, staging.gpu_op, staging.op, overhead.interval,
+-- overhead.timeline, graph.stream_wait.
 CREATE VIEW question.ranking_candidate (
     -- What an edit of it changes, as in `prediction.scenario_edit`.
     target,

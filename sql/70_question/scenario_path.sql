@@ -3,6 +3,7 @@
 -- One row per scenario, method, run, kind of time and name; empty unless scenarios are
 -- requested (`tracedb whatif`).
 -- Key: scenario, method, run_id, kind, name.
+-- Counts: critical_path.interval, critical_path.path, critical_path.path_gain.
 CREATE VIEW question.scenario_path (
     -- The scenario.
     scenario,

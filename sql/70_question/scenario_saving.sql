@@ -3,6 +3,7 @@
 -- One row per scenario, method and run; empty unless scenarios are requested (`tracedb
 -- whatif`).
 -- Key: scenario, method, run_id.
+-- Counts: critical_path.path_gain, question.scenario_effect.
 CREATE VIEW question.scenario_saving (
     -- The scenario.
     scenario,
@@ -23,6 +24,18 @@ gain AS (
     SELECT variant_id, run_id, sum(gain_ns) AS gain_ns
     FROM critical_path.path_gain
     GROUP BY variant_id, run_id
+),
+
+summary AS (
+    SELECT
+        scenario,
+        method,
+        run_id,
+        count(*) AS step_count,
+        round(avg(predicted_ns))::BIGINT - round(avg(baseline_ns))::BIGINT AS change_ns
+    FROM question.scenario_effect
+    INNER JOIN staging.trace USING (trace_id)
+    GROUP BY scenario, method, run_id
 )
 
 SELECT
@@ -32,7 +45,7 @@ SELECT
     round(coalesce(gain_ns, 0) / step_count)::BIGINT AS expected_ns,
     -change_ns AS saved_ns,
     greatest(expected_ns - saved_ns, 0)
-FROM question.scenario_summary AS summary
+FROM summary
 INNER JOIN prediction.variant USING (scenario, method)
 LEFT JOIN gain ON variant.variant_id = gain.variant_id AND summary.run_id = gain.run_id
 ORDER BY variant.variant_id, summary.run_id;

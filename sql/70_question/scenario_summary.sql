@@ -5,6 +5,7 @@
 -- One row per scenario, method and run; empty unless scenarios are requested (`tracedb
 -- whatif`).
 -- Key: scenario, method, run_id.
+-- Counts: critical_path.step_time.
 CREATE VIEW question.scenario_summary (
     -- The scenario.
     scenario,

@@ -1,7 +1,11 @@
 -- How far can the answers about a run be trusted? What may be missing from the recording,
--- what was repaired during ingest, and what was inferred rather than recorded.
+-- what was repaired during ingest, and what was inferred rather than recorded. Of a rank or
+-- trace, `clock`, `absent_rank` and `repeated_rank` are those of its run.
 -- One row per run and aspect, even if nothing is wrong.
 -- Key: run_id, aspect.
+-- Counts: question.recording, staging.ingest_issue, graph.expected_launch, graph.host_wait,
+-- critical_path.measured_interval, staging.op, staging.call, graph.recorded_work,
+-- staging.device.
 CREATE VIEW question.trust (
     -- The run.
     run_id,
@@ -32,9 +36,17 @@ CREATE VIEW question.trust (
 ) AS
 WITH
 run AS (
-    SELECT run_id, count(*) AS trace_count, count(rank) - count(DISTINCT rank) AS again_count,
-        max(world_size) AS world_size, sum(duration_ns) AS duration_ns
+    SELECT run_id, sum(duration_ns) AS duration_ns
     FROM question.recording
+    GROUP BY run_id
+),
+
+-- All ranks, whichever are counted.
+whole AS (
+    SELECT run_id, count(*) AS trace_count, count(rank) - count(DISTINCT rank) AS again_count,
+        max(world_size) AS world_size
+    FROM staging.trace
+    INNER JOIN staging.recording USING (trace_id)
     GROUP BY run_id
 ),
 
@@ -43,12 +55,6 @@ repaired AS (
     FROM run
     LEFT JOIN staging.ingest_issue AS issue ON run.run_id = issue.run_id AND NOT is_note
     GROUP BY run.run_id
-),
-
-launch AS (
-    SELECT run_id, count(*) AS all_count, count(*) FILTER (NOT has_work) AS lost
-    FROM graph.expected_launch
-    GROUP BY run_id
 ),
 
 wait AS (
@@ -91,17 +97,7 @@ recorded AS (
         count(rank_assumed_from) AS assumed_count,
         sum(overhead_count) AS pause_count, sum(overhead_ns) AS time_ns
     FROM staging.recording
-    INNER JOIN staging.trace USING (trace_id)
-    GROUP BY run_id
-),
-
-clock AS (
-    SELECT
-        run_id,
-        count(*) AS all_count,
-        count(*) FILTER (is_ambiguous) AS ambiguous_count,
-        max(abs(offset_ns)) AS offset_ns
-    FROM graph.clock
+    INNER JOIN question.recording USING (trace_id)
     GROUP BY run_id
 ),
 
@@ -110,16 +106,22 @@ found AS (
         NULL AS time_ns, NULL AS all_ns
     FROM repaired
     UNION ALL
-    SELECT run_id, 2, 'lost_work', lost, all_count, NULL, NULL FROM launch
+    SELECT run_id, 2, 'lost_work', count(*) FILTER (NOT has_work), count(*), NULL, NULL
+    FROM graph.expected_launch
+    GROUP BY run_id
     UNION ALL
-    SELECT run_id, 3, 'lost_launch', lost_count, all_count, lost_ns, time_ns
+    SELECT run_id, 3, 'lost_launch', sum(lost_count), sum(all_count), sum(lost_ns), sum(time_ns)
     FROM graph.recorded_work
+    GROUP BY run_id
     UNION ALL
-    SELECT run_id, 4, 'overlapping', overlap_count, all_count, overlap_ns, time_ns
+    SELECT run_id, 4, 'overlapping', sum(overlap_count), sum(all_count), sum(overlap_ns),
+        sum(time_ns)
     FROM graph.recorded_work
+    GROUP BY run_id
     UNION ALL
-    SELECT run_id, 5, 'early_work', early_count, all_count, early_ns, NULL
+    SELECT run_id, 5, 'early_work', sum(early_count), sum(all_count), max(early_ns), NULL
     FROM graph.recorded_work
+    GROUP BY run_id
     UNION ALL
     SELECT run_id, 6, 'inferred_wait', inferred_count, all_count, coalesce(inferred_ns, 0),
         time_ns
@@ -137,14 +139,17 @@ found AS (
     FROM recorded
     INNER JOIN run USING (run_id)
     UNION ALL
-    SELECT run_id, 10, 'clock', ambiguous_count, all_count, offset_ns, NULL FROM clock
+    SELECT run_id, 10, 'clock', count(*) FILTER (is_ambiguous), count(*),
+        max(abs(offset_ns)), NULL
+    FROM graph.clock
+    GROUP BY run_id
     UNION ALL
     SELECT run_id, 11, 'absent_rank', greatest(world_size - trace_count + again_count, 0),
         world_size, NULL, NULL
-    FROM run
+    FROM whole
     WHERE world_size IS NOT NULL
     UNION ALL
-    SELECT run_id, 13, 'repeated_rank', again_count, trace_count, NULL, NULL FROM run
+    SELECT run_id, 13, 'repeated_rank', again_count, trace_count, NULL, NULL FROM whole
     UNION ALL
     SELECT run_id, 14, 'assumed_gpu', count(*) FILTER (is_assumed), count(*), NULL, NULL
     FROM staging.device
@@ -164,6 +169,7 @@ SELECT
     time_ns::BIGINT,
     time_ns / nullif(all_ns, 0)
 FROM found
+SEMI JOIN run USING (run_id)
 WHERE
     occurrences > 0
     OR aspect NOT IN (

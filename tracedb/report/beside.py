@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from tracedb.diff import Difference
+    from tracedb.part import Part
     from tracedb.report.sections import Shown
 
 _NAMES = {"a": "against", "b": "here"}
@@ -104,6 +105,8 @@ def _named(column: str) -> str:
     return f"{_NAMES[side]}_{rest}" if side in _NAMES else column
 
 
-def scenario_sections(connection: duckdb.DuckDBPyConnection, run: int) -> list[Shown]:
+def scenario_sections(
+    connection: duckdb.DuckDBPyConnection, run: int, part: Part
+) -> list[Shown]:
     """The sections on the effect of scenarios, which the connection has simulated."""
-    return [shown(connection, section, run) for section in _SCENARIOS]
+    return [shown(connection, section, run, part=part) for section in _SCENARIOS]

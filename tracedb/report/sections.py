@@ -6,7 +6,6 @@ relations. The page shows each query next to its rows.
 
 from __future__ import annotations
 
-import re
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,14 +14,19 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from tracedb import catalog
+from tracedb import part as parts
 from tracedb.duck import frame, registered
+from tracedb.emptiness import reading_instead
 from tracedb.report import places
+from tracedb.summary import OF_ALL_RANKS
 from tracedb.words import cut_distinct, path_end, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import polars as pl
+
+    from tracedb.part import Part
 
     Shown = dict[str, Any]
     """A section as data for the page."""
@@ -465,21 +469,28 @@ ORDER BY rank, path, kind""",
 
 
 def sections(
-    connection: duckdb.DuckDBPyConnection, run: int, known: dict[str, pl.DataFrame]
+    connection: duckdb.DuckDBPyConnection,
+    run: int,
+    known: Mapping[str, pl.DataFrame],
+    part: Part,
 ) -> list[Shown]:
-    """The sections of a run with their rows, as data for the page.
+    """The sections of a run, or of a part of it, with their rows, as data for the page.
 
     Questions whose answers are `known` are not computed again, nor the places of the
     critical paths, which must be stored (`places.put`).
     """
     rows_of = {f"question.{name}": rows for name, rows in known.items()}
-    rows_of |= _predicted(connection)
+    traces = known["recording"]["trace_id"].implode()
+    rows_of |= {
+        name: rows.filter(rows["trace_id"].is_in(traces))
+        for name, rows in _predicted(connection).items()
+    }
     known_as = {name: places.stored(name) for name in places.READERS}
     with ExitStack() as stack:
         for name, rows in rows_of.items():
             known_as[name] = _KNOWN + name.replace(".", "_")
             stack.enter_context(registered(connection, known_as[name], rows))
-        return shown_in_order(connection, SECTIONS, run, known_as)
+        return shown_in_order(connection, SECTIONS, run, known_as, part)
 
 
 def shown_in_order(
@@ -487,9 +498,12 @@ def shown_in_order(
     chosen: Iterable[Section],
     run: int,
     known_as: Mapping[str, str] = _NOTHING,
+    part: Part | None = None,
 ) -> list[Shown]:
     """Sections of a run; those that follow are left out without rows."""
-    made = [(section, shown(connection, section, run, known_as)) for section in chosen]
+    made = [
+        (section, shown(connection, section, run, known_as, part)) for section in chosen
+    ]
     return [part for section, part in made if part["rows"] or not section.follows]
 
 
@@ -513,18 +527,52 @@ def shown(
     section: Section,
     run: int,
     known_as: Mapping[str, str] = _NOTHING,
+    part: Part | None = None,
 ) -> Shown:
-    """A section of a run with its rows, as data for the page.
+    """A section of a run, or of a part of it, with its rows, as data for the page.
 
     It reads relations that are known by the names in `known_as`.
     """
-    query = section.query.strip().replace("$run", str(run))
-    source = query
-    for name, other in known_as.items():
-        source = re.sub(rf"\b{re.escape(name)}\b", other, source)
+    whole = section.query.strip().replace("$run", str(run))
+    query = _of_part(connection, whole, part or {}) if part else whole
+    source = _of_part(connection, whole, part or {}, known_as)
     cursor = connection.execute(f"FROM ({source})")
     columns = [column[0] for column in cursor.description or ()]
     return with_rows(section, query, columns, cursor.fetchmany(_most(section) + 1))
+
+
+def _of_part(
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    part: Part,
+    known_as: Mapping[str, str] = _NOTHING,
+) -> str:
+    """The query with the known rows, or those of a part, of relations that it reads.
+
+    Known answers are of the part.
+    """
+    instead = {}
+    for relation in catalog.read_by(query):
+        known = known_as.get(relation.full_name, "")
+        is_of_all = relation.name in OF_ALL_RANKS
+        own = {
+            n: v for n, v in part.items() if parts.has(relation, n) and not is_of_all
+        }
+        if known and (not own or known.startswith(_KNOWN)):
+            instead[relation.full_name] = f"{known}{{alias}}"
+        elif own:
+            chosen = parts.choice(
+                relation, own, lambda text: frame(connection.sql(text))
+            )
+            rows = (
+                f"FROM {known}"
+                if known
+                else catalog.rows(
+                    connection, relation, chosen.counted, is_planned_whole=True
+                )
+            )
+            instead[relation.full_name] = f"({rows} {chosen.where}){{alias}}"
+    return reading_instead(query, instead) if instead else query
 
 
 def with_rows(

@@ -15,7 +15,7 @@ from tracedb.report.names import Names
 from tracedb.words import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     import duckdb
     import polars as pl
@@ -184,16 +184,26 @@ class Step(NamedTuple):
 
 
 def timeline(
-    connection: duckdb.DuckDBPyConnection, run: int, most: int
+    connection: duckdb.DuckDBPyConnection,
+    run: int,
+    most: int,
+    traces: Container[int] | None = None,
 ) -> dict[str, Any]:
     """Lanes, slices, critical paths and steps of a run, as data for the page.
 
-    The places of the paths must be stored (`places.put`).
+    With `traces`, only of these, without the path of the run. The places of the paths
+    must be stored (`places.put`).
     """
-    steps = [Step(*row) for row in _rows(connection, _STEPS, run)]
-    lanes, hidden = _lanes(connection, run)
+    steps = [
+        step
+        for step in (Step(*row) for row in _rows(connection, _STEPS, run))
+        if traces is None or step.trace_id in traces
+    ]
+    lanes, hidden = _lanes(connection, run, traces)
     close = close_steps(steps)
     _put(connection, lanes, close, run)
+    if traces is not None:
+        connection.execute("DELETE FROM report_interval WHERE row = -1")
     return drawn(connection, Chosen(lanes, steps, close, hidden), most)
 
 
@@ -241,10 +251,14 @@ def _rows(
 
 
 def _lanes(
-    connection: duckdb.DuckDBPyConnection, run: int
+    connection: duckdb.DuckDBPyConnection, run: int, among: Container[int] | None
 ) -> tuple[list[Lane], list[str]]:
     """The lanes to show, and notes on those left out."""
-    found = [Lane(*row[:8]) for row in _rows(connection, _LANES, run)]
+    found = [
+        lane
+        for lane in (Lane(*row[:8]) for row in _rows(connection, _LANES, run))
+        if among is None or lane.trace_id in among
+    ]
     traces = list(dict.fromkeys(lane.trace_id for lane in found))
     kept = [lane for lane in found if lane.trace_id in traces[:MOST_RANKS]]
     notes = []

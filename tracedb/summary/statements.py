@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from operator import itemgetter
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from tracedb.catalog import find
+from tracedb.part import as_options, has, in_words
 from tracedb.summary.words import (
     OF_LOGS,
     doubts,
@@ -18,11 +21,12 @@ from tracedb.summary.words import (
 from tracedb.words import counted, duration, frame_within, share, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     import polars as pl
 
     from tracedb.database import Database
+    from tracedb.part import Part
 
     Row = dict[str, Any]
 
@@ -33,6 +37,7 @@ _MOST_RUNS = 3
 _SMALLEST_LEVER = 0.01
 _NAME = 46
 _FRAME = 66
+_ASKED = re.compile(r"tracedb ask \S+ (\w+)")
 _WORKED = "SELECT DISTINCT run_id FROM staging.gpu_op WHERE kind <> 'other'"
 _RAN = "SELECT DISTINCT run_id FROM staging.op"
 _OPERATES = "SELECT 1 FROM staging.operation LIMIT 1"
@@ -53,19 +58,42 @@ class Statement(NamedTuple):
 
 
 def statements(
-    parts: dict[str, pl.DataFrame], database: str
+    parts: Mapping[str, pl.DataFrame], database: str, part: Part | None = None
 ) -> Iterator[list[Statement]]:
     """The statements about each run, from the answers of `tracedb.summary.summary`.
 
     Of many runs, a list says the most important about each. Commands name the database
-    as given; a database in memory has no name.
+    as given, and select the part that was chosen; a database in memory has no name.
     """
+    for pieces in _statements(parts, database, part or {}):
+        yield [_of_part(piece, part or {}) for piece in pieces]
+
+
+def _of_part(piece: Statement, part: Part) -> Statement:
+    """A command with the options that select the part, as far as it has them."""
+    if piece.kind != "command":
+        return piece
+    asked = _ASKED.search(piece.text)
+    names = {*part}
+    if asked:
+        question = find(f"question.{asked[1]}")
+        names = {name for name in part if has(question, name)}
+    elif " --run " in piece.text:
+        names -= {"run"}
+    own = {name: value for name, value in part.items() if name in names}
+    return piece._replace(text=piece.text + as_options(own))
+
+
+def _statements(
+    parts: Mapping[str, pl.DataFrame], database: str, part: Part
+) -> Iterator[list[Statement]]:
     named = "DB" if database == _MEMORY else quote(database)
     rows = {name: list(frame.iter_rows(named=True)) for name, frame in parts.items()}
-    runs = dict.fromkeys(row["run_id"] for row in rows["recording"])
+    run_of = {row["trace_id"]: row["run_id"] for row in rows["recording"]}
+    runs = dict.fromkeys(run_of.values())
     of_runs = [
         {
-            name: [row for row in all_ if row["run_id"] == run]
+            name: [row for row in all_ if _run_of(row, run_of) == run]
             for name, all_ in rows.items()
         }
         for run in runs
@@ -75,7 +103,12 @@ def statements(
     elif len(of_runs) > _MOST_RUNS:
         yield [*_listed_runs(of_runs, named)]
     else:
-        yield from ([*_run(own, named)] for own in of_runs)
+        yield from ([*_run(own, named, part)] for own in of_runs)
+
+
+def _run_of(row: Row, run_of: dict[int, int]) -> int | None:
+    """The run of a row: its own, or that of its trace."""
+    return row["run_id"] if "run_id" in row else run_of.get(row["trace_id"])
 
 
 def _listed_runs(
@@ -83,7 +116,7 @@ def _listed_runs(
 ) -> Iterator[Statement]:
     """The most important about each of many runs, and how to see one in full."""
     for own in of_runs:
-        first, *_ = _run(own, database)
+        first, *_ = _run(own, database, {})
         files = [shortened(row["file"], _NAME) for row in own["recording"]]
         named = "" if len(files) > 1 or files[0] in first.text else f" ({files[0]})"
         yield Statement("run", f"{first.text}{named}")
@@ -133,7 +166,7 @@ def brief(database: Database, runs: Collection[int]) -> Iterator[str]:
         for row in database.ask("job").rows(named=True):
             if row["run_id"] in runs and row["slowdown"] is not None:
                 yield f"run {row['run_id']}: {_job_in_short(row)}"
-    levers = database.relation("critical_path.lever_time").rows(named=True)
+    levers = _levers_in_short(database.relation("critical_path.path_lever"))
     periods = database.ask("period").rows(named=True)
     worked, ran = (
         {number for (number,) in database.connection.execute(query).fetchall()}
@@ -149,6 +182,15 @@ def brief(database: Database, runs: Collection[int]) -> Iterator[str]:
             is_on_gpu, has_ops = run_id in worked, run_id in ran
             said = _in_short(own, steps, on_gpu=is_on_gpu, has_ops=has_ops)
             yield f"run {run_id}: {said}"
+
+
+def _levers_in_short(paths: pl.DataFrame) -> list[Row]:
+    """The levers of each run, summed over its paths."""
+    import polars as pl
+
+    summed = paths.group_by("run_id", "lever").agg(pl.sum("time_ns", "busy_ns"))
+    whole = pl.sum("time_ns").over("run_id")
+    return summed.with_columns(time_share=pl.col("time_ns") / whole).rows(named=True)
 
 
 def _in_short(
@@ -175,7 +217,7 @@ def _mean_ns(periods: list[Row]) -> float:
     return float(total_ns / count)
 
 
-def _run(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
+def _run(rows: dict[str, list[Row]], database: str, part: Part) -> Iterator[Statement]:
     traces = rows["recording"]
     if rows["job"]:
         yield from _job(rows, database)
@@ -186,12 +228,14 @@ def _run(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
         yield from _log(rows, database)
         return
     yield from _recorded(traces)
-    yield from _figure("Step", _steps(rows["period"], rows["step_mark"]))
-    yield from _device_lines(rows)
+    if part.keys() - {"run"}:
+        yield Statement("fact", f"below: only {in_words(part)}")
+    yield from _figure("Step", _steps(rows["period"], rows["step_mark"], part))
+    yield from _of_step(rows) if "step" in part else _device_lines(rows)
     yield from _figure("Host", _host(rows["host_time"], traces))
     yield from _figure("Phases", _phases(rows["phase"]))
     yield Statement("title", "What takes the time (critical path)")
-    yield from _levers(rows, database)
+    yield from _levers(rows, database, part)
     yield Statement("title", "How far to trust this")
     for mark, doubt in doubts(rows["trust"], rows["recording"]):
         yield Statement("doubt", doubt, mark)
@@ -367,7 +411,7 @@ def _listed(words: list[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def _steps(periods: list[Row], marks: list[Row]) -> list[str]:
+def _steps(periods: list[Row], marks: list[Row], part: Part) -> list[str]:
     if not periods and not marks:
         return ["unknown: the recorded steps take no time"]
     if not periods:
@@ -377,7 +421,8 @@ def _steps(periods: list[Row], marks: list[Row]) -> list[str]:
     of_rank = f", {_rank(slowest)}, the slowest of {len(periods)}" if several else ""
     of_all = f"mean across {len(periods)} ranks {duration(_mean_ns(periods))}"
     if slowest["step_count"] == 1:
-        text = f"{duration(slowest['median_ns'])} (only one step{of_rank})"
+        which = f"step {part['step']}" if "step" in part else "only one step"
+        text = f"{duration(slowest['median_ns'])} ({which}{of_rank})"
         return [text, *([of_all] if several else [])]
     text = (
         f"{duration(slowest['median_ns'])} "
@@ -423,6 +468,25 @@ def _device_lines(rows: dict[str, list[Row]]) -> Iterator[Statement]:
         texts.append(f"{word} {share(sum(shares.values()))}{mean}{_parts(shares)}")
         mean = ""
     yield from _figure("GPU", texts)
+
+
+def _of_step(rows: dict[str, list[Row]]) -> Iterator[Statement]:
+    """What the devices do in the mark of the only step."""
+    shares, causes = rows["idle_share"], rows["idle_cause"]
+    if not shares:
+        yield from _device_lines({**rows, "device_time": []})
+        return
+    count = len(shares)
+    idle = sum(row["idle_share"] or 0 for row in shares) / count
+    kinds: dict[str, float] = {}
+    for row in causes:
+        kinds[row["kind"]] = (
+            kinds.get(row["kind"], 0) + (row["idle_share"] or 0) / count
+        )
+    ordered = dict(sorted(kinds.items(), key=lambda item: -item[1]))
+    mean = f", mean of {count}" if count > 1 else ""
+    texts = [f"busy {share(1 - idle)} of the step's mark on the host{mean}"]
+    yield from _figure("GPU", [*texts, f"idle {share(idle)}{_parts(ordered)}"])
 
 
 def _shares(rows: list[Row], name: str, count: int) -> dict[str, float]:
@@ -480,15 +544,19 @@ def _has_ops(rows: dict[str, list[Row]]) -> bool:
     return any(row["op_count"] for row in rows["recording"])
 
 
-def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
+def _levers(
+    rows: dict[str, list[Row]], database: str, part: Part
+) -> Iterator[Statement]:
     if not rows["lever"]:
         yield Statement("fact", "unknown: the trace has neither ops nor GPU work")
-    each = "per step" if rows["period"] else "in total"
+    each = " per step" if rows["period"] else " in total"
+    if "step" in part and len(rows["period"]) == 1:
+        each = ""
     on_gpu, has_ops = _is_on_gpu(rows), _has_ops(rows)
     large = [row for row in rows["lever"] if row["time_share"] >= _SMALLEST_LEVER]
     are_modules_named = False
     for number, row in enumerate(large[:_LEVERS], 1):
-        head = f"{share(row['time_share'])} ({duration(row['mean_ns'])} {each})"
+        head = f"{share(row['time_share'])} ({duration(row['mean_ns'])}{each})"
         words = lever_words(row, on_gpu=on_gpu, has_ops=has_ops)
         late = _latest(rows["straggler"]) if row["lever"] == "rank_wait" else ""
         text = f"{head} {words}.{late}{_place(row, rows)}"

@@ -8,19 +8,22 @@ from tracedb.summary.statements import statements
 from tracedb.words import wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import polars as pl
 
+    from tracedb.part import Part
     from tracedb.summary.statements import Statement
 
 _WIDTH = 80
 _LABEL = 8
 
 
-def lines(parts: dict[str, pl.DataFrame], database: str) -> Iterator[str]:
+def lines(
+    parts: Mapping[str, pl.DataFrame], database: str, part: Part | None = None
+) -> Iterator[str]:
     """The summary as lines of at most 80 columns, a paragraph a run."""
-    for place, pieces in enumerate(statements(parts, database)):
+    for place, pieces in enumerate(statements(parts, database, part)):
         yield from [""] * (place > 0)
         before = "run"
         for piece in pieces:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import duckdb
+
+from tracedb.duck import registered
 from tracedb.whatif.scenario import Edit
 from tracedb.whatif.selection import wrong_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import duckdb
+    import polars as pl
 
 _CANDIDATES = """
 SELECT target, type, field, name, roofline_share
-FROM question.ranking_candidate
+FROM candidate
 WHERE total_ns > 0
 QUALIFY
     field = ''
@@ -25,12 +28,14 @@ ORDER BY ALL
 """
 
 
-def ranked_edits(connection: duckdb.DuckDBPyConnection, candidates: int) -> list[Edit]:
+def ranked_edits(candidates: pl.DataFrame, most: int) -> list[Edit]:
     """The edits of `question.ranking`: each candidate at zero, half or roofline time.
 
-    Of each kind with names, at most `candidates` are taken, by time on critical paths.
+    Of each kind of `question.ranking_candidate` with names, at most so many are taken,
+    by time on critical paths.
     """
-    rows = connection.execute(_CANDIDATES, [candidates]).fetchall()
+    with duckdb.connect() as own, registered(own, "candidate", candidates):
+        rows = own.execute(_CANDIDATES, [most]).fetchall()
     return [edit for row in rows for edit in _edits(*row)]
 
 

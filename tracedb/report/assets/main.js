@@ -4,7 +4,7 @@ function build() {
   const content = document.getElementById("content"), places = document.getElementById("places");
   const end = document.getElementById("end");
   document.title = `${shorter(shown(data.run), 60)} – tracedb report`;
-  document.getElementById("about").append("run ", bdi(data.run));
+  document.getElementById("about").append("run ", bdi(data.run), data.part && `, ${data.part}`);
   const part = (name, title, words, ...children) => {
     places.append(el("a", { href: "#" + name }, title));
     return el("section", { id: name, "aria-labelledby": name + "-title" },

@@ -511,6 +511,44 @@ def test_pictures_get_all_ranks_and_steps() -> None:
 
 
 @needs_chromium
+@pytest.mark.parametrize("name", ["gpu", "eight", "cpu", "memory", "job"])
+def test_phases_are_drawn_as_long_as_they_take(
+    folder: Path, page: Page, name: str
+) -> None:
+    """On the host, the GPU and the path, on one scale; of many ranks, the first four."""
+    section = sections_of(folder / f"{name}.html").get("phases")
+    page.open(folder / f"{name}.html")
+    drawn = page.run(
+        "[...document.querySelectorAll('#phases svg')].map(one => "
+        "[...one.querySelectorAll('rect')].map(box => box.height.baseVal.value))"
+    )
+    if section is None:
+        assert drawn == []
+        return
+    traces = [*dict.fromkeys(of_column(section, "trace_id"))][:4]
+    columns = ("host_ns", "gpu_ns", "path_ns")
+    expected = [
+        [
+            time_ns
+            for trace, time_ns in zip(
+                of_column(section, "trace_id"), of_column(section, column), strict=True
+            )
+            if trace == own and time_ns > 0
+        ]
+        for column in columns
+        if any(of_column(section, column))
+        for own in traces
+    ]
+    # Columns are drawn step by step, and phases in the order of the rows.
+    scale = max(map(max, drawn)) / max(map(max, expected))
+    assert drawn == [
+        [pytest.approx(scale * ns, abs=0.01) for ns in own] for own in expected
+    ]
+    words = page.run("document.querySelector('#phases').textContent")
+    assert ("The first 4 of 8 ranks" in words) is (name == "eight")
+
+
+@needs_chromium
 def test_pictures_are_as_wide_as_the_window(folder: Path, page: Page) -> None:
     """A narrow window does not cut them off; what is left out is stated."""
     page.size(1000, 800)

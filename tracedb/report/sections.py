@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 MOST_ROWS = 500
 _MOST_DRAWN = 10_000
 """Most rows of a section whose picture needs all of them."""
-_DRAWN_WHOLE = frozenset({"bars", "heat", "icicle", "memory", "periods", "stack"})
+_DRAWN_WHOLE = frozenset(
+    {"bars", "heat", "icicle", "memory", "periods", "phases", "stack"}
+)
 """Pictures that would leave out ranks, steps or modules if rows were missing."""
 _KNOWN = "known_answer_"
 """Prefix of the names of known answers."""
@@ -132,6 +134,23 @@ WHERE
     AND trace_id IN (SELECT trace_id FROM staging.trace WHERE run_id = $run)
 ORDER BY rank, trace_id, step, time_ns DESC""",
         picture="stack",
+    ),
+    Section(
+        "phases",
+        "Phases of the steps",
+        "How much of each step (of the trace, if it has no steps) is forward, backward, "
+        "optimizer and data loading: on the host thread of the steps, of the GPU work "
+        "that they launch, and on the critical path.",
+        """
+SELECT
+    rank, step, phase, host_ns, host_share, gpu_ns, path_ns, path_share, trace_id
+FROM question.phase_by_step
+WHERE run_id = $run
+ORDER BY
+    rank, trace_id, step_id,
+    list_position(['data_loading', 'forward', 'backward', 'optimizer', 'other'], phase)""",
+        picture="phases",
+        empty="Phases follow from ops, and none were recorded.",
     ),
     Section(
         "path",

@@ -86,25 +86,51 @@ function bars(section) {
 
 /** One column a step: how its time divides; a picture a rank. */
 function stack(section) {
-  const rows = objects(section);
-  const groups = [...grouped(rows, (row) => row.trace_id)];
-  const kinds = kindsOf(rows, "time_ns");
-  const tallest = Math.max(...groups.map(([, parts]) =>
-    Math.max(...[...grouped(parts, (row) => row.step).values()].map((step) => step.reduce((sum, row) => sum + row.time_ns, 0)))));
-  const shownGroups = groups.slice(0, 16), height = 190;
-  const pictures = fitted(1300, (all) => shownGroups.map(([, parts]) => {
+  const rows = objects(section), kinds = kindsOf(rows, "time_ns");
+  return [legend(kinds), ...stacked(byRank(rows), kinds, tallestOf(rows), section.title, 16)];
+}
+
+/** The time of the longest step. */
+function tallestOf(rows) {
+  return Math.max(...[...grouped(rows, (row) => row.trace_id + "\0" + row.step).values()].map((own) => own.reduce((sum, row) => sum + row.time_ns, 0)));
+}
+
+/** Rows by rank, with its name if there are several. */
+function byRank(rows) {
+  const groups = [...grouped(rows, (row) => row.trace_id).values()];
+  return groups.map((own) => [groups.length > 1 ? rankLabel(own[0]) : "", own]);
+}
+
+const PHASES = ["data_loading", "forward", "backward", "optimizer", "other"];
+
+/** How the host, the GPU and the critical path of each step divide, on one scale. */
+function phases(section) {
+  const all = objects(section), kinds = PHASES.filter((name) => all.some((row) => row.phase === name));
+  const of = [["Host", "host"], ["GPU work", "gpu"], ["Critical path", "path"]].map(([title, name]) => [title, all.map((row) =>
+    ({ ...row, kind: row.phase, time_ns: row[name + "_ns"], time_share: row[name + "_share"] }))]);
+  const drawn = of.filter(([, rows]) => rows.some((row) => row.time_ns > 0));
+  const tallest = Math.max(...drawn.map(([, rows]) => tallestOf(rows)));
+  if (kinds.length < 2) return [];
+  if (byRank(all).length < 2) return [legend(kinds), ...stacked(drawn, kinds, tallest, section.title, 3)];
+  return [legend(kinds), ...drawn.flatMap(([title, rows]) => [el("h3", null, title), ...stacked(byRank(rows), kinds, tallest, title, 4)])];
+}
+
+/** Columns of one scale; a picture a rank, or other group, of the first so many. */
+function stacked(groups, kinds, tallest, title, most) {
+  const shownGroups = groups.slice(0, most), height = 190;
+  const pictures = fitted(1300, (all) => shownGroups.map(([label, parts]) => {
     const width = Math.max(230, Math.floor(all / Math.min(shownGroups.length, 4)) - 8);
     const steps = [...grouped(parts, (row) => row.step)];
     const wide = Math.min(64, (width - 70) / steps.length);
     const drawn = svg("svg", { viewBox: `0 0 ${width} ${height + 40}`, width, height: height + 40, role: "img" });
     drawn.append(svg("title", null));
-    drawn.firstChild.textContent = [rankLabel(parts[0]), `${section.title}, by step and kind`].filter(Boolean).join(": ");
+    drawn.firstChild.textContent = [label, `${title}, by step and kind`].filter(Boolean).join(": ");
     for (const ns of ticks(0, tallest, 4)) {
       const y = 14 + height * (1 - ns / (tallest || 1));
       drawn.append(svg("line", { x1: 60, x2: width, y1: y, y2: y }));
-      const label = svg("text", { x: 56, y: y + 4, "text-anchor": "end", class: "soft" });
-      label.textContent = tickTime(ns);
-      drawn.append(label);
+      const mark = svg("text", { x: 56, y: y + 4, "text-anchor": "end", class: "soft" });
+      mark.textContent = tickTime(ns);
+      drawn.append(mark);
     }
     const skip = Math.ceil(steps.length / Math.max(1, Math.floor((width - 70) / 34)));
     steps.forEach(([step, own], i) => {
@@ -116,23 +142,23 @@ function stack(section) {
         y -= tall;
         const box = svg("rect", { x: 62 + i * wide, y, width: Math.max(0.5, wide - (wide > 6 ? 3 : 0)), height: tall, fill: colour(kind) });
         box.addEventListener("mousemove", (event) =>
-          showTip(event, `${stepLabel(step)}, ${worded(kind)}: ${time(part.time_ns)}, ${valued("_share", part.time_share)}`));
+          showTip(event, [`${stepLabel(step)}, ${worded(kind)}: ${time(part.time_ns)}`, part.time_share != null && valued("_share", part.time_share)].filter(Boolean).join(", ")));
         box.addEventListener("mouseleave", hideTip);
         drawn.append(box);
       }
       if (i % skip === 0) {
-        const label = svg("text", { x: 62 + (i + 0.5) * wide, y: height + 28, "text-anchor": "middle", class: "soft" });
-        label.textContent = step ?? stepLabel(step);
-        drawn.append(label);
+        const mark = svg("text", { x: 62 + (i + 0.5) * wide, y: height + 28, "text-anchor": "middle", class: "soft" });
+        mark.textContent = step ?? stepLabel(step);
+        drawn.append(mark);
       }
     });
     const name = svg("text", { x: 62, y: 10 });
-    name.textContent = groups.length > 1 ? rankLabel(parts[0]) : "";
+    name.textContent = label;
     drawn.append(name);
     return drawn;
   }));
-  const rest = groups.length > 16 ? el("p", { class: "words" }, `The first 16 of ${groups.length} ranks.`) : null;
-  return [legend(kinds), pictures, rest];
+  const rest = groups.length > most ? el("p", { class: "words" }, `The first ${most} of ${groups.length} ranks.`) : null;
+  return [pictures, rest];
 }
 
 /** A chart of uPlot's in the colours of the theme, drawn anew when they change. */
@@ -452,4 +478,4 @@ function costs(section) {
   }])];
 }
 
-const PICTURES = { bars, stack, periods, memory, icicle, roofline, ranges, changes, costs, heat: ranksBySteps, none: () => [] };
+const PICTURES = { bars, stack, phases, periods, memory, icicle, roofline, ranges, changes, costs, heat: ranksBySteps, none: () => [] };

@@ -515,7 +515,7 @@ def test_pictures_get_all_ranks_and_steps() -> None:
 def test_phases_are_drawn_as_long_as_they_take(
     folder: Path, page: Page, name: str
 ) -> None:
-    """On the host, the GPU and the path, on one scale; of many ranks, the first four."""
+    """On the host, the GPU and the path, on one scale; of many ranks, the first 4."""
     section = sections_of(folder / f"{name}.html").get("phases")
     page.open(folder / f"{name}.html")
     drawn = page.run(

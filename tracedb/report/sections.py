@@ -138,9 +138,9 @@ ORDER BY rank, trace_id, step, time_ns DESC""",
     Section(
         "phases",
         "Phases of the steps",
-        "How much of each step (of the trace, if it has no steps) is forward, backward, "
-        "optimizer and data loading: on the host thread of the steps, of the GPU work "
-        "that they launch, and on the critical path.",
+        "How much of each step (of the trace, if it has no steps) is forward, "
+        "backward, optimizer and data loading: on the host thread of the steps, of the "
+        "GPU work that they launch, and on the critical path.",
         """
 SELECT
     rank, step, phase, host_ns, host_share, gpu_ns, path_ns, path_share, trace_id
@@ -148,7 +148,9 @@ FROM question.phase_by_step
 WHERE run_id = $run
 ORDER BY
     rank, trace_id, step_id,
-    list_position(['data_loading', 'forward', 'backward', 'optimizer', 'other'], phase)""",
+    list_position(
+        ['data_loading', 'forward', 'backward', 'optimizer', 'other'], phase
+    )""",
         picture="phases",
         empty="Phases follow from ops, and none were recorded.",
     ),

@@ -18,6 +18,7 @@ import tracedb
 RANKS, STEPS = 3, 6
 WAKE_NS, RETURN_NS, CALL_NS = 60_000, 45_000, 30_000
 """Call to begin of a collective, wake-up of a thread, and the call itself."""
+WAIT = "<built-in method wait of Work object at 0x7f>"
 Document = dict[str, Any]
 
 
@@ -32,6 +33,8 @@ class Rank:
     moving_ns: tuple[int, int] = (400_000, 700_000)
     waits: bool = True
     """Whether it also waits until the others have begun."""
+    inside: bool = False
+    """Whether its main thread waits in an op, as in FSDP's backward pass."""
 
 
 @dataclass
@@ -45,6 +48,7 @@ class Recorded:
         """Record an event of a thread."""
         kind = "user_annotation" if ":" in name or "#" in name else "cpu_op"
         kind = "cpu_op" if name.startswith(("aten", "c10d")) else kind
+        kind = "python_function" if name.startswith("<built-in") else kind
         fields = {"ph": "X", "cat": kind, "name": name, "pid": 7, "tid": tid}
         times = {"ts": start / 1000, "dur": (end - start) / 1000}
         self.events.append(fields | times | {"args": args})
@@ -91,16 +95,21 @@ def _run(rank: Rank, recorded: Recorded) -> Generator[int, int, None]:
             size = {"Input Dims": [[1024 + number]], "Input type": ["float"]}
             recorded.add("gloo:all_reduce", 2 + number, started, ended, **size)
             ends.append(ended)
+        around = now
         for ended in ends:
-            now = max(now, ended) + RETURN_NS
+            waiting, now = now, max(now, ended) + RETURN_NS
+            if rank.inside:
+                recorded.add(WAIT, 1, waiting, now)
             recorded.add("aten::copy_", 1, now, now + 20_000)
             now += 20_000 + 3_000
+        if rank.inside:
+            recorded.add("LinearBackward", 1, around, now)
         recorded.add(f"ProfilerStep#{step}", 1, begin, now)
         recorded.ends_ns.append(now)
     recorded.add("aten::empty", 1, now + 1_000, now + 9_000)
 
 
-def job_of(seed: int) -> list[Rank]:
+def job_of(seed: int, *, inside: bool = False) -> list[Rank]:
     """A job in which ranks are late, mostly one of them."""
     chance = random.Random(seed)  # noqa: S311
     return [
@@ -111,6 +120,7 @@ def job_of(seed: int) -> list[Rank]:
                 for _ in range(STEPS)
             ),
             sleep_ns=1000 * chance.choice([0, 300, 2_000]),
+            inside=inside,
         )
         for _ in range(RANKS)
     ]

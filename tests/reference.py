@@ -308,6 +308,26 @@ def simulate(
     return simulation
 
 
+_MESSAGES = """
+    SELECT
+        node_id, last_node_id, wait.thread_id, posted_ns,
+        coalesce(
+            max(position) FILTER (type = 'wait_rank' AND span.end_ns > wait.start_ns),
+            max(position) FILTER (
+                span.end_ns
+                = CASE WHEN is_recorded THEN wait.start_ns ELSE wait.end_ns END
+            )
+        )
+    FROM graph.collective
+    INNER JOIN graph.message_wait AS wait ON node_id = annotation_id
+    INNER JOIN overhead.timeline AS span
+        ON
+            wait.thread_id = span.thread_id
+            AND span.end_ns BETWEEN wait.start_ns AND wait.end_ns
+    GROUP BY ALL
+"""
+
+
 def _meetings(
     database: tracedb.Database,
 ) -> tuple[dict[Span, int], dict[Span, set[int]]]:
@@ -335,6 +355,10 @@ def _meetings(
         position = ended[thread, start]
         arrivals[thread, position] = op
         members[last][op] = (thread, waiting.get(op, position))
+    # A message is posted at one place, and awaited at another.
+    for op, last, thread, posted, position in rows(database, _MESSAGES):
+        arrivals[thread, ended[thread, posted]] = op
+        members[last][op] = (thread, position)
     meetings = {span: set(of) for of in members.values() for span in of.values()}
     return arrivals, meetings
 

@@ -6,6 +6,7 @@ Predictions of a changed job are compared with that job, executed (`gloo_job`).
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -70,12 +71,16 @@ CHANGES: dict[str, tuple[list[dict[str, Any]], dict[int, Change]]] = {
 """How each case changes ranks: as edits, and in the job."""
 
 
-@pytest.fixture(scope="module", params=range(3))
+@pytest.fixture(
+    scope="module",
+    params=[(seed, inside) for inside in (False, True) for seed in (0, 1, 2)],
+)
 def job(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[list[Rank], tracedb.Database]]:
     """A job, and its database."""
-    job = job_of(request.param)
+    seed, inside = request.param
+    job = job_of(seed, inside=inside)
     with tracedb.open() as database:
         ingest(tmp_path_factory.mktemp("job"), database, job)
         yield job, database
@@ -171,3 +176,84 @@ def test_collectives_whose_calls_are_not_recorded(
     query = "SELECT max(abs(error_share)) FROM critical_path.step_time"
     assert rows(database, f"{query} WHERE method = 'replay'")[0][0] < 0.01
     assert rows(database, UNTILED) == []
+
+
+def _all_to_all(event: dict[str, Any], rank: int) -> None:
+    """Each rank sends another amount."""
+    size = 1024 + 16 * rank
+    if event["name"] == "gloo:all_reduce":
+        event |= {"name": "gloo:all_to_all", "args": {"Input Dims": [[size]]}}
+    elif event["name"] == "c10d::allreduce_":
+        sizes = {"Input Dims": [[2048], [size], [], []]}
+        event |= {"name": "c10d::alltoall_base_", "args": sizes}
+
+
+def _reduce_scatter(event: dict[str, Any], _: int) -> None:
+    """Gloo executes it as an all_reduce of the input."""
+    if event["name"] == "c10d::allreduce_":
+        size = event["args"]["Input Dims"][0][0][0]
+        sizes = {"Input Dims": [[size // 2], [size], [], []]}
+        event |= {"name": "c10d::_reduce_scatter_base_", "args": sizes}
+
+
+def _barrier(event: dict[str, Any], _: int) -> None:
+    """The call has a tensor of one element, its execution none."""
+    if event["name"] == "gloo:all_reduce":
+        event |= {"name": "gloo:barrier", "args": {}}
+    elif event["name"] == "c10d::allreduce_":
+        event |= {"name": "c10d::barrier", "args": {"Input Dims": [[1], [], []]}}
+
+
+def _without_shapes(event: dict[str, Any], _: int) -> None:
+    event["args"] = {}
+
+
+@pytest.mark.parametrize(
+    "changed", [_all_to_all, _reduce_scatter, _barrier, _without_shapes]
+)
+def test_other_collectives_are_matched_and_awaited(
+    changed: Callable[[dict[str, Any], int], None],
+    tmp_path: Path,
+    database: tracedb.Database,
+) -> None:
+    """Whatever its kind, a collective has its call, its wait and its other ranks."""
+    ranks = job_of(5)
+    jobs = execute(ranks)
+    for rank, recorded in enumerate(jobs):
+        for event in recorded.events:
+            changed(event, rank)
+        group = {"rank": rank, "world_size": RANKS, "backend": "gloo"}
+        document = {"traceEvents": recorded.events, "distributedInfo": group}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(document))
+    database.ingest([*tmp_path.glob("*.json")], run="job")
+    found = rows(database, "SELECT count(*) FROM graph.collective")
+    assert found == [(2 * RANKS * STEPS,)]
+    assert rows(database, "SELECT count(*) FROM graph.collective_call") == found
+    query = "SELECT count(*) FROM graph.thread_wait WHERE kind = 'join'"
+    with tracedb.open() as of_all_reduce:
+        (tmp_path / "original").mkdir()
+        ingest(tmp_path / "original", of_all_reduce, ranks)
+        assert rows(database, query) == rows(of_all_reduce, query)
+    query = "SELECT max(abs(error_share)) FROM critical_path.step_time"
+    assert rows(database, f"{query} WHERE method = 'replay'") == [(0,)]
+
+
+def test_ranks_on_busy_cores_end_late(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Collectives whose ends differ by more than they last are those of their steps."""
+    chance = random.Random(3)  # noqa: S311
+    for rank, recorded in enumerate(execute(job_of(6))):
+        for event in recorded.events:
+            if event["name"] == "gloo:all_reduce":
+                event["dur"] = max(event["dur"], 500) + chance.choice([0, 0, 3_000])
+        group = {"rank": rank, "world_size": RANKS, "backend": "gloo"}
+        document = {"traceEvents": recorded.events, "distributedInfo": group}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(document))
+    database.ingest([tmp_path], run="job")
+    query = """
+        SELECT count(*), count(DISTINCT number), max(abs(offset_ns))
+        FROM graph.collective_match AS match
+        INNER JOIN graph.clock AS clock ON match.trace_id = clock.trace_id
+    """
+    assert rows(database, query) == [(2 * RANKS * STEPS, 2 * STEPS, 0)]

@@ -1,11 +1,13 @@
 -- Communication between ranks: what each kernel of NCCL and similar libraries does, as the
 -- profiler records it with the kernel, or from names and shapes; and what a process group
--- does on the CPU (Gloo, MPI, UCC), which is recorded as a range on its own thread. Logs of
--- NCCL and of PyTorch's flight recorder contain calls; those with a known end are included.
--- One row per kernel of communication, op of a process group on the CPU, or call in a log.
+-- does on the CPU (Gloo, MPI, UCC), which is recorded as a range on its own thread; its sends
+-- and receives on the thread that posts them. Logs of NCCL and of PyTorch's flight recorder
+-- contain calls; those with a known end are included.
+-- One row per kernel of communication, op of a process group on the CPU, message posted
+-- there, or call in a log.
 -- Key: node_id.
 CREATE TABLE staging.collective (
-    -- The kernel, the op, or the log's event.
+    -- The kernel, the op, the range of the message, or the log's event.
     node_id,
     -- The run.
     run_id,
@@ -34,79 +36,14 @@ CREATE TABLE staging.collective (
     -- Rank that sends the message of a send or receive, if known.
     sender,
     -- Rank that receives it.
-    receiver
+    receiver,
+    -- Whether it runs on the CPU.
+    is_on_cpu
 ) AS
 WITH
-kernel AS (
-    SELECT
-        gpu_op.*,
-        args ->> [
-            '$."Collective name"', '$."Process Group Name"', '$."Group size"',
-            '$."In msg nelems"', '$.Seq', '$."Process Group Ranks"'
-        ] AS argument
-    FROM staging.gpu_op AS gpu_op
-    INNER JOIN staging.slice ON gpu_op.gpu_op_id = staging.slice.event_id
-    WHERE is_collective
-),
-
--- Ranges that describe the call and its arguments.
-range AS (
-    SELECT
-        thread_id,
-        annotation.start_ns,
-        annotation.end_ns,
-        regexp_extract(annotation.name, '^([a-z]*ccl|cncl):(.*)', 2) AS called,
-        args ->> '$."Input Dims"' AS input_dims,
-        args ->> '$."Input type"[0]' AS input_type
-    FROM staging.annotation AS annotation
-    INNER JOIN staging.slice ON annotation_id = event_id
-    WHERE regexp_matches(annotation.name, '^([a-z]*ccl|cncl):')
-),
-
-called_collective AS (
-    SELECT
-        kernel.*,
-        launch.start_ns AS launch_start_ns,
-        CASE WHEN launch.start_ns < range.end_ns THEN called END AS called,
-        CASE WHEN launch.start_ns < range.end_ns THEN input_type END AS element_type,
-        coalesce(
-            nullif(try_cast(op.input_dims -> 0 AS BIGINT []), []),
-            CASE
-                WHEN launch.start_ns < range.end_ns
-                    THEN nullif(try_cast(range.input_dims -> 0 AS BIGINT []), [])
-            END
-        ) AS dims
-    FROM kernel
-    LEFT JOIN staging.call AS launch ON kernel.call_id = launch.call_id
-    LEFT JOIN staging.op AS op ON kernel.op_id = op.op_id
-    ASOF LEFT JOIN range
-        ON launch.thread_id = range.thread_id AND launch.start_ns >= range.start_ns
-),
-
--- An all_to_all consists of sends and receives; so the called operation takes precedence.
-named AS (
-    SELECT
-        *,
-        lower(coalesce(argument[1], nullif(called, ''), name)) AS spoken,
-        try_cast(argument[3] AS INTEGER) AS given_size,
-        coalesce(try_cast(argument[4] AS BIGINT), list_product(dims)) AS given_count
-    FROM called_collective
-),
-
 member AS (
-    SELECT
-        gpu_op_id AS node_id,
-        trace_id,
-        spoken,
-        concat_ws(' ', argument[2], argument[6]) AS process_group,
-        given_size,
-        given_count,
-        element_type,
-        try_cast(argument[5] AS BIGINT) AS sequence,
-        coalesce(launch_start_ns, start_ns) AS called_ns,
-        start_ns,
-        end_ns
-    FROM named
+    SELECT *, false AS is_on_cpu
+    FROM staging.collective_kernel
     UNION ALL
     -- Its group is not recorded, apart from the kind of its backend.
     SELECT
@@ -120,9 +57,25 @@ member AS (
         NULL,
         start_ns,
         start_ns,
-        end_ns
+        end_ns,
+        true
     FROM staging.process_group_op
     INNER JOIN staging.op AS op USING (op_id)
+    UNION ALL
+    SELECT
+        annotation_id,
+        trace_id,
+        name,
+        regexp_extract(name, '^[a-z]+'),
+        2,
+        list_product(try_cast(input_dims -> 0 AS BIGINT [])),
+        input_types ->> 0,
+        NULL,
+        start_ns,
+        start_ns,
+        end_ns,
+        true
+    FROM staging.posted_message
     UNION ALL
     SELECT
         event_id,
@@ -135,7 +88,8 @@ member AS (
         CASE WHEN NOT is_p2p THEN sequence END,
         start_ns,
         start_ns,
-        end_ns
+        end_ns,
+        false
     FROM staging.logged_collective
     WHERE end_ns IS NOT NULL
 )
@@ -164,7 +118,8 @@ SELECT
         ORDER BY called_ns, start_ns, node_id
     ),
     sender,
-    receiver
+    receiver,
+    is_on_cpu
 FROM member
 INNER JOIN staging.trace USING (trace_id)
-LEFT JOIN staging.message AS message ON member.node_id = message.gpu_op_id;
+LEFT JOIN staging.message USING (node_id);

@@ -65,6 +65,7 @@ event AS (
     SELECT
         slice.*,
         CASE
+            WHEN staging.is_posted_message(name) THEN 'annotation'
             WHEN cat IN ('cpu_op', 'Operator') THEN 'op'
             WHEN staging.is_process_group_op(name) THEN 'op'
             WHEN cat = 'user_annotation' THEN 'annotation'

@@ -1,10 +1,12 @@
--- Sends and receives on GPUs whose two ranks are known: the profiler records the other rank
--- with the kernel, apart from batches, which are one kernel.
--- One row per kernel of a send or a receive with a known sender and receiver.
--- Key: gpu_op_id.
+-- Sends and receives whose two ranks are known: on GPUs the profiler records the other rank
+-- with the kernel, apart from batches, which are one kernel; on CPUs with the op that posts
+-- the message (`staging.posted_message`).
+-- One row per kernel of a send or a receive, or its range on the CPU, with a known sender
+-- and receiver.
+-- Key: node_id.
 CREATE VIEW staging.message (
-    -- The kernel.
-    gpu_op_id,
+    -- The kernel, or the range.
+    node_id,
     -- Rank that sends it.
     sender,
     -- Rank that receives it.
@@ -29,4 +31,8 @@ ended AS (
 
 SELECT gpu_op_id, sender, receiver
 FROM ended
+WHERE sender IS NOT NULL AND receiver IS NOT NULL
+UNION ALL
+SELECT annotation_id, sender, receiver
+FROM staging.posted_message
 WHERE sender IS NOT NULL AND receiver IS NOT NULL;

@@ -30,8 +30,10 @@ range AS (
         *,
         regexp_replace(staging.as_pattern(name), '[0-9]+', '[0-9]+', 'g') AS mark
     FROM staging.annotation
-    -- Where XLA's threads wait for each other.
-    WHERE NOT regexp_matches(name, '^Wait(:| for) |\(wait for .*\)$')
+    -- Where XLA's threads wait for each other, and messages.
+    WHERE
+        NOT regexp_matches(name, '^Wait(:| for) |\(wait for .*\)$')
+        AND NOT staging.is_posted_message(name)
 ),
 
 spaced AS (

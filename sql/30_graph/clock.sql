@@ -1,7 +1,10 @@
 -- The clock of each rank compared with that of the run's first rank: collectives end at the
 -- same time on all ranks, whatever their clocks show. If two ranks only send to each other,
 -- and ends differ by various times, sends did not wait, but no receive ends before its send:
--- of the offsets that this allows, the one nearest to the recorded clocks counts.
+-- of the offsets that this allows, the one nearest to the recorded clocks counts. On CPUs, a
+-- rank notices the end of a collective when it gets a core: the recorded clocks count, unless
+-- by these a collective ended before all ranks had started it, or a message was received
+-- before it was sent; then, the middle of what messages allow.
 -- One row per trace of a run whose collectives are matched.
 -- Key: trace_id.
 CREATE TABLE graph.clock (
@@ -16,8 +19,8 @@ CREATE TABLE graph.clock (
     -- [ns] Median of how much later they end by this clock than on the reference; for
     -- messages, how much later they may end.
     offset_ns,
-    -- [ns] 95th percentile of the deviation of single collectives from the offset; for a
-    -- message, of how much earlier it would be received than sent.
+    -- [ns] 95th percentile of the deviation of single collectives from the offset; for
+    -- messages and on CPUs, of how much earlier they would end than they can.
     uncertainty_ns,
     -- Whether the order of collectives could be different: the offset may then be wrong by
     -- a multiple of their period.
@@ -33,13 +36,34 @@ late AS (
         match.trace_id,
         base_op.trace_id AS reference_id,
         is_ambiguous,
-        CASE WHEN own.sender IS NOT NULL THEN own.kind END AS message,
-        (own.end_ns + own_trace.base_ns) - (base_op.end_ns + base.base_ns) AS late_ns
+        own.sender IS NOT NULL AS is_message,
+        own.is_on_cpu,
+        base_ns - other_base_ns AS apart_ns,
+        own.end_ns - base_op.end_ns + apart_ns AS late_ns,
+        -- All ranks of some collectives have started before one ends, and a send by Gloo
+        -- ends after its receive has started; any message is sent before it is received. A
+        -- send on a GPU ends before its receive does, too.
+        own.is_on_cpu AND (
+            own.kind IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
+            OR is_message AND own.process_group LIKE 'gloo%'
+        ) AS is_mutual,
+        CASE
+            WHEN is_mutual OR own.is_on_cpu AND is_message AND own.kind = 'send'
+                THEN own.start_ns - base_op.end_ns + apart_ns
+            WHEN is_message AND own.kind = 'send' THEN late_ns
+        END AS lowest_ns,
+        CASE
+            WHEN is_mutual OR own.is_on_cpu AND is_message AND own.kind = 'recv'
+                THEN own.end_ns - base_op.start_ns + apart_ns
+            WHEN is_message AND own.kind = 'recv' THEN late_ns
+        END AS highest_ns
     FROM graph.collective_match AS match
     INNER JOIN staging.collective AS own ON match.node_id = own.node_id
-    INNER JOIN staging.trace AS own_trace ON match.trace_id = own_trace.trace_id
+    INNER JOIN (SELECT trace_id, base_ns FROM staging.trace) AS own_trace
+        ON match.trace_id = own_trace.trace_id
     INNER JOIN staging.collective AS base_op ON match.reference_node_id = base_op.node_id
-    INNER JOIN staging.trace AS base ON base_op.trace_id = base.trace_id
+    INNER JOIN (SELECT trace_id, base_ns AS other_base_ns FROM staging.trace) AS base
+        ON base_op.trace_id = base.trace_id
     WHERE match.trace_id IN (SELECT trace_id FROM staging.computing)
 ),
 
@@ -49,15 +73,20 @@ median AS (
         trace_id,
         reference_id,
         count(*) AS collective_count,
-        quantile_disc(late_ns, 0.98) FILTER (message = 'send') AS least_ns,
-        quantile_disc(late_ns, 0.02) FILTER (message = 'recv') AS most_ns,
+        quantile_disc(lowest_ns, 0.98) AS least_ns,
+        quantile_disc(highest_ns, 0.02) AS most_ns,
+        bool_and(is_message) AS has_only_messages,
         CASE
-            WHEN count_if(message IS NULL) > 0
-                THEN quantile_disc(late_ns, 0.5) FILTER (message IS NULL)
+            WHEN
+                bool_and(is_on_cpu) AND least_ns <= most_ns AND 0 BETWEEN least_ns AND most_ns
+                THEN 0
+            WHEN NOT has_only_messages
+                THEN quantile_disc(late_ns, 0.5) FILTER (NOT is_message)
             WHEN
                 least_ns > most_ns
                 OR quantile_disc(late_ns, 0.9) - quantile_disc(late_ns, 0.1) <= 20_000
                 THEN quantile_disc(late_ns, 0.5)
+            WHEN bool_and(is_mutual) THEN least_ns + (most_ns - least_ns) // 2
             ELSE greatest(least(0, most_ns), least_ns)
         END AS offset_ns,
         bool_and(is_ambiguous) AS is_ambiguous
@@ -67,11 +96,15 @@ median AS (
 
 pair AS (
     SELECT
-        median.* EXCLUDE (least_ns, most_ns),
+        median.* EXCLUDE (least_ns, most_ns, has_only_messages),
         quantile_disc(
-            CASE message
-                WHEN 'send' THEN greatest(late_ns - offset_ns, 0)
-                WHEN 'recv' THEN greatest(offset_ns - late_ns, 0)
+            CASE
+                WHEN is_message OR is_mutual
+                    THEN greatest(
+                        coalesce(lowest_ns - offset_ns, 0),
+                        coalesce(offset_ns - highest_ns, 0),
+                        0
+                    )
                 ELSE abs(late_ns - offset_ns)
             END, 0.95
         ) AS uncertainty_ns

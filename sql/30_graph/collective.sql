@@ -2,11 +2,12 @@
 -- rank to arrive, and moving data. Ranks that are not in the run may be last: time beyond the
 -- shortest collective of the same kind and size counts as waiting for them. Small messages
 -- are sent without waiting for the receiver: up to the largest size of which more sends are
--- seen to end before their receives start than to wait for them.
+-- seen to end before their receives start than to wait for them. Of a message on the CPU, only
+-- the time counts in which its thread waits for it (`graph.message_wait`).
 -- One row per collective of a rank that is matched with those of other ranks.
 -- Key: node_id.
 CREATE TABLE graph.collective (
-    -- The kernel, or the op of a process group on the CPU.
+    -- The kernel, the op of a process group on the CPU, or the range of a message there.
     node_id,
     -- The run.
     run_id,
@@ -48,6 +49,7 @@ member AS (
         group_size,
         start_ns,
         end_ns,
+        coalesce(awaited_ns, start_ns) AS awaited_ns,
         shift_ns,
         uncertainty_ns,
         rank,
@@ -58,6 +60,11 @@ member AS (
     INNER JOIN staging.collective AS collective USING (node_id)
     INNER JOIN graph.clock ON match.trace_id = graph.clock.trace_id
     INNER JOIN staging.trace ON match.trace_id = staging.trace.trace_id
+    LEFT JOIN
+        (
+            SELECT annotation_id, start_ns AS awaited_ns FROM graph.message_wait
+        ) AS wait
+        ON node_id = annotation_id
 ),
 
 meeting AS (
@@ -124,8 +131,8 @@ split AS (
         last_node_id,
         coalesce(member.kind = 'send' AND element_count <= most_elements, false) AS is_eager,
         CASE
-            WHEN is_eager THEN start_ns
-            ELSE least(greatest(last_arrival_ns - shift_ns, start_ns), end_ns)
+            WHEN is_eager THEN awaited_ns
+            ELSE least(greatest(last_arrival_ns - shift_ns, awaited_ns), end_ns)
         END AS arrived_ns,
         CASE
             WHEN present_count < group_size THEN greatest(together_ns - shortest_ns, 0)
@@ -152,7 +159,7 @@ SELECT
     present_count,
     last_node_id,
     arrived_ns,
-    arrived_ns - start_ns,
+    arrived_ns - awaited_ns,
     least(absent_ns, end_ns - arrived_ns),
     greatest(end_ns - arrived_ns - absent_ns, 0)
 FROM split;

@@ -1,8 +1,10 @@
--- Where a thread waited for collectives on the CPU that it had called: its rest lasts until
--- one ends, and it continues about as soon after that as elsewhere. If several end in a
--- rest, the last one counts. Collectives that end by chance, while the thread does
--- something else that is not recorded, end far from the end of the rest.
--- One row per rest that ends after a collective has ended.
+-- Where a thread waited for collectives on the CPU that it had called, between ops or in one
+-- (FSDP and DTensor wait in ops of a backward pass): one ends in a recorded call that waits
+-- (`staging.work_wait`), or in a rest of the thread, which continues about as soon after
+-- that as elsewhere. If several end there, the last one counts. Collectives that end by
+-- chance, while the thread does something else that is not recorded, end far from the end
+-- of the rest.
+-- One row per such call or rest in which a collective ends.
 -- Key: thread_id, start_ns.
 CREATE VIEW graph.collective_join (
     -- The run.
@@ -13,37 +15,87 @@ CREATE VIEW graph.collective_join (
     thread_id,
     -- Thread that executes the collective.
     worker_thread_id,
-    -- [ns] The rest starts.
+    -- [ns] The call or the rest starts.
     start_ns,
     -- [ns] The collective ends.
     end_ns
 ) AS
 WITH
-last AS (
+-- Starts and ends of ops on threads that call collectives.
+bound AS (
     SELECT
-        rest.run_id,
-        rest.trace_id,
-        rest.thread_id,
+        op.thread_id,
+        op_id,
+        coalesce(parent_op_id, -1) AS parent_op_id,
+        name,
+        unnest([true, false]) AS is_start,
+        unnest([start_ns, end_ns]) AS at_ns
+    FROM staging.op AS op
+    WHERE
+        NOT is_annotation
+        AND thread_id IN (SELECT calling_thread_id FROM graph.collective_call)
+),
+
+following AS (
+    SELECT
+        *,
+        lead(op_id) OVER in_order AS next_op_id,
+        lead(at_ns) OVER in_order AS next_ns
+    FROM bound
+    WINDOW in_order AS (PARTITION BY thread_id ORDER BY at_ns, is_start, op_id)
+),
+
+-- Rests of a thread between top-level ops; and in them, where no inner op is open. An op
+-- without inner ops computes, unless it is a wait.
+quiet AS (
+    SELECT thread_id, start_ns, end_ns, false AS is_inside
+    FROM graph.thread_rest
+    WHERE goes_on
+    UNION ALL
+    SELECT thread_id, at_ns, next_ns, true
+    FROM following
+    WHERE
+        next_ns - at_ns >= 20_000
+        AND (is_start OR parent_op_id > 0)
+        AND (NOT is_start OR next_op_id <> op_id OR name LIKE '%::wait_tensor')
+),
+
+ended AS (
+    SELECT
+        call.op_id,
+        call.run_id,
+        call.trace_id,
+        calling_thread_id AS thread_id,
         call.thread_id AS worker_thread_id,
-        rest.start_ns,
         event.end_ns,
-        rest.end_ns - event.end_ns AS delay_ns,
-        rest.end_ns - rest.start_ns AS rest_ns
+        CASE WHEN wait.end_ns >= event.end_ns THEN wait.start_ns END AS wait_start_ns
     FROM graph.collective_call AS call
     INNER JOIN graph.top_level_event AS event ON call.op_id = event.node_id
-    ASOF INNER JOIN graph.thread_rest AS rest
-        ON call.calling_thread_id = rest.thread_id AND event.end_ns > rest.start_ns
-    WHERE event.end_ns <= rest.end_ns AND rest.goes_on
+    ASOF LEFT JOIN staging.work_wait AS wait
+        ON calling_thread_id = wait.thread_id AND event.end_ns > wait.start_ns
+),
+
+last AS (
+    SELECT
+        ended.*,
+        coalesce(wait_start_ns, quiet.start_ns) AS start_ns,
+        quiet.end_ns - ended.end_ns AS delay_ns,
+        quiet.end_ns - quiet.start_ns AS rest_ns,
+        is_inside
+    FROM ended
+    ASOF LEFT JOIN quiet
+        ON ended.thread_id = quiet.thread_id AND ended.end_ns > quiet.start_ns
+    WHERE wait_start_ns IS NOT NULL OR ended.end_ns <= quiet.end_ns
     QUALIFY row_number() OVER (
-        PARTITION BY rest.thread_id, rest.start_ns
-        ORDER BY event.end_ns DESC, call.thread_id
+        PARTITION BY ended.thread_id, coalesce(wait_start_ns, quiet.start_ns)
+        ORDER BY ended.end_ns DESC, worker_thread_id
     ) = 1
 ),
 
 typical AS (
     SELECT trace_id, quantile_disc(delay_ns, 0.5) AS delay_ns
     FROM last
-    WHERE 10 * delay_ns <= rest_ns
+    WHERE wait_start_ns IS NULL AND 10 * delay_ns <= rest_ns AND NOT is_inside
     GROUP BY trace_id
 )
 
@@ -55,5 +107,8 @@ SELECT
     last.start_ns,
     last.end_ns
 FROM last
-INNER JOIN typical USING (trace_id)
-WHERE last.delay_ns <= 4 * typical.delay_ns AND 2 * last.delay_ns <= last.rest_ns;
+LEFT JOIN typical USING (trace_id)
+WHERE
+    wait_start_ns IS NOT NULL
+    OR last.delay_ns <= 4 * typical.delay_ns
+    AND CASE WHEN is_inside THEN 10 ELSE 2 END * last.delay_ns <= last.rest_ns;

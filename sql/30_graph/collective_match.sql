@@ -1,16 +1,19 @@
 -- Which collectives of different ranks belong together, and which send and receive: by
 -- their recorded number, or by their order in the process group (for messages: among those
 -- from one rank to another). Recordings may start at different collectives. So the
--- orders are shifted against each other until kinds and sizes agree, steps are the same,
+-- orders are shifted against each other until kinds and sizes agree (each rank has its own
+-- size in an all_to_all), steps are the same,
 -- and ends differ by a constant time, that of the clocks; among several such shifts, the
 -- one with the smallest difference is used. If ends differ by more than collectives last,
--- nothing is matched, except messages of the same steps: sends may end long before their
--- receives. Of these shifts, the one with the most messages that agree is used.
+-- those of the same steps are matched if by some clock none ended before all had started;
+-- on busy CPUs, ends differ by much. Nothing else is, except messages of the same steps:
+-- sends may end long before their receives. Of these shifts, the one with the most messages
+-- that agree is used.
 -- One row per collective of a rank that is matched with the group's reference, or belongs
 -- to it.
 -- Key: node_id.
 CREATE TABLE graph.collective_match (
-    -- The kernel, or the op of a process group on the CPU.
+    -- The kernel, the op of a process group on the CPU, or the range of a message there.
     node_id,
     -- The run.
     run_id,
@@ -59,13 +62,18 @@ pair AS (
         other.own_number - base.own_number AS shift,
         coalesce(
             other.kind IS NOT DISTINCT FROM base.kind
-            AND other.element_count IS NOT DISTINCT FROM base.element_count,
+            AND (
+                other.element_count IS NOT DISTINCT FROM base.element_count
+                OR other.kind = 'all_to_all'
+            ),
             false
         ) AS agrees,
         coalesce(other.step = base.step, false) AS is_in_step,
         other.is_numbered,
         other.is_message,
         other.end_ns - base.end_ns AS late_ns,
+        other.end_ns - other.duration_ns - base.end_ns AS least_ns,
+        other.end_ns - base.end_ns + base.duration_ns AS most_ns,
         least(other.duration_ns, base.duration_ns) AS together_ns
     FROM member AS other
     INNER JOIN member AS base
@@ -91,7 +99,8 @@ candidate AS (
         abs(quantile_cont(late_ns, 0.5)) AS late_ns,
         greatest(quantile_cont(late_ns, 0.9) - quantile_cont(late_ns, 0.1), 20_000)
         AS spread_ns,
-        quantile_cont(together_ns, 0.9) AS together_ns
+        quantile_cont(together_ns, 0.9) AS together_ns,
+        bool_and(NOT is_message) AND max(least_ns) <= min(most_ns) AS all_meet
     FROM pair
     GROUP BY trace_id, process_group, shift
     HAVING avg(agrees::INTEGER) >= 0.9
@@ -103,7 +112,7 @@ fitting AS (
     WHERE
         is_numbered
         OR spread_ns <= greatest(100_000, together_ns)
-        OR is_in_step AND received > 0
+        OR is_in_step AND (received > 0 OR all_meet)
 ),
 
 shift AS (

@@ -1,6 +1,6 @@
 -- The op of each node: an op itself, the enclosing op of a call, the op around the launch
--- of GPU work.
--- One row per op, call and GPU op.
+-- of GPU work, the op that posts a message on the CPU.
+-- One row per op, call, GPU op and such message.
 -- Key: node_id.
 CREATE VIEW graph.node_op (
     -- The node.
@@ -32,6 +32,9 @@ node AS (
         gpu_op_id, work.name, stream, work.op_id, launch.thread_id, launch.start_ns
     FROM staging.gpu_op AS work
     LEFT JOIN staging.call AS launch USING (call_id)
+    UNION ALL
+    SELECT annotation_id, name, NULL, op_id, thread_id, start_ns
+    FROM staging.posted_message
 )
 
 SELECT

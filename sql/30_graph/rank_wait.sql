@@ -1,7 +1,9 @@
 -- Times in which the op of a collective on the CPU waits for another rank, until that
--- rank's op starts. One that waits for several ranks waits for them one after another, in
--- order of arrival. On a GPU the kernel waits, and no thread does (`graph.collective`).
--- One row per op of a process group and rank of the run that arrived later.
+-- rank's op starts; and in which a thread waits for a message on the CPU until the other rank
+-- has posted its part (`graph.message_wait`). One that waits for several ranks waits for them
+-- one after another, in order of arrival. On a GPU the kernel waits, and no thread does
+-- (`graph.collective`).
+-- One row per op of a process group, or message, and rank of the run that arrived later.
 -- Key: thread_id, start_ns.
 CREATE TABLE graph.rank_wait (
     -- The run.
@@ -10,7 +12,7 @@ CREATE TABLE graph.rank_wait (
     trace_id,
     -- The waiting host thread.
     thread_id,
-    -- The op in which it waits.
+    -- The op in which it waits, or the range of the message.
     op_id,
     -- [ns] Start of the wait.
     start_ns,
@@ -18,11 +20,11 @@ CREATE TABLE graph.rank_wait (
     end_ns,
     -- The other rank's trace.
     awaited_trace_id,
-    -- The thread of that trace that executes the collective.
+    -- The thread of that trace that executes the collective, or posts its part.
     awaited_thread_id,
-    -- Its op.
+    -- Its op, or the range of its message.
     awaited_op_id,
-    -- [ns] Start of that op, by the clock of its trace.
+    -- [ns] Start of that op, or when the message was posted, by the clock of its trace.
     arrival_ns
 ) AS
 WITH
@@ -31,11 +33,26 @@ member AS (
         collective.*,
         thread_id,
         event.start_ns,
+        event.start_ns AS came_ns,
         event.end_ns,
         event.start_ns + shift_ns AS run_arrival_ns,
-        shift_ns
+        shift_ns,
+        true AS is_certain
     FROM graph.collective AS collective
     INNER JOIN graph.top_level_event AS event USING (trace_id, node_id)
+    INNER JOIN graph.clock AS clock ON collective.trace_id = clock.trace_id
+    UNION ALL
+    SELECT
+        collective.*,
+        thread_id,
+        wait.start_ns,
+        posted_ns,
+        end_ns,
+        posted_ns + shift_ns,
+        shift_ns,
+        is_recorded
+    FROM graph.collective AS collective
+    INNER JOIN graph.message_wait AS wait ON node_id = annotation_id
     INNER JOIN graph.clock AS clock ON collective.trace_id = clock.trace_id
 ),
 
@@ -50,12 +67,18 @@ later AS (
         other.trace_id AS awaited_trace_id,
         other.thread_id AS awaited_thread_id,
         other.node_id AS awaited_node_id,
-        other.start_ns AS arrival_ns
+        other.came_ns AS arrival_ns
     FROM member AS own
     INNER JOIN member AS other
         ON
             own.last_node_id = other.last_node_id
             AND own.run_arrival_ns < other.run_arrival_ns
+            -- Where the call of `wait` is not recorded, most of the time waits for it.
+            AND (
+                own.is_certain
+                OR 2 * (own.end_ns - other.run_arrival_ns + own.shift_ns)
+                <= own.end_ns - own.start_ns
+            )
 ),
 
 following AS (

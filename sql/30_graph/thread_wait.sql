@@ -27,7 +27,7 @@ CREATE TABLE graph.thread_wait (
     before_node_id,
     -- Last top-level event of the other thread before the end.
     last_node_id,
-    -- First top-level event of the waiting thread after the wait.
+    -- First top-level event of the waiting thread after the wait, or the one around it.
     after_node_id
 ) AS
 WITH
@@ -150,10 +150,13 @@ SELECT
     wait_end_ns,
     before.node_id AS before_node_id,
     last.node_id AS last_node_id,
-    after.node_id AS after_node_id
+    coalesce(CASE WHEN around.end_ns > wait_end_ns THEN around.node_id END, after.node_id)
+    AS after_node_id
 FROM waited
 ASOF LEFT JOIN graph.top_level_event AS before
     ON waited.thread_id = before.thread_id AND wait_start_ns >= before.end_ns
+ASOF LEFT JOIN graph.top_level_event AS around
+    ON waited.thread_id = around.thread_id AND wait_start_ns >= around.start_ns
 ASOF LEFT JOIN graph.top_level_event AS last
     ON waited.worker_thread_id = last.thread_id AND wait_end_ns >= last.end_ns
 ASOF LEFT JOIN graph.top_level_event AS after

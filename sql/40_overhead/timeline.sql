@@ -92,6 +92,8 @@ every_cut AS (
     UNION ALL BY NAME
     SELECT thread_id, end_ns AS cut_ns FROM graph.rank_wait
     UNION ALL BY NAME
+    SELECT thread_id, unnest([posted_ns, start_ns, end_ns]) AS cut_ns FROM graph.message_wait
+    UNION ALL BY NAME
     SELECT thread.thread_id, unnest([step.start_ns, step.end_ns]) AS cut_ns
     FROM staging.step
     INNER JOIN staging.thread USING (trace_id)
@@ -147,10 +149,10 @@ SELECT
         WHEN call.call_id IS NOT NULL THEN 'wait_' || awaits
         WHEN loading_until_ns > begun.start_ns THEN 'wait_data'
         WHEN rank_until_ns > begun.start_ns THEN 'wait_rank'
+        WHEN thread_until_ns > begun.start_ns THEN 'wait_thread'
         WHEN begun.start_ns < first_launch_ns THEN 'T2'
         WHEN begun.start_ns >= last_launch_ns THEN 'T3'
         WHEN op.op_id IS NOT NULL THEN 'T5'
-        WHEN thread_until_ns > begun.start_ns THEN 'wait_thread'
         ELSE 'T1'
     END,
     begun.start_ns,

@@ -3,7 +3,7 @@
 -- apply to T1 to T5: neither to waits, nor to idle time; those of ops apply to everything
 -- in them. A rank that arrived last at a collective on the CPU waited for none, but may
 -- have to once others come later: that wait can be selected as well, at the end of the span
--- before it, and takes no time.
+-- before it, and takes no time. So can that for a message which had come.
 -- One row per edit, and span that it may select.
 -- Key: scenario, edit, thread_id, position.
 CREATE VIEW prediction.edit_candidate (
@@ -79,7 +79,7 @@ span AS MATERIALIZED (
         end_ns
     FROM prediction.rank_meeting AS meeting
     INNER JOIN overhead.timeline AS span USING (thread_id, position)
-    WHERE position = arrival_position AND span.type NOT LIKE 'wait_%'
+    WHERE (position = arrival_position OR is_message) AND span.type NOT LIKE 'wait_%'
 ),
 
 pair AS (

@@ -1,7 +1,8 @@
 -- Where host threads of different ranks meet: each op of a collective on the CPU starts
 -- when its rank arrives, and continues when all ranks of the run have arrived. A rank that
--- arrived last may also have to wait, if an edit makes another one come later.
--- One row per op of a process group that is matched with those of other ranks.
+-- arrived last may also have to wait, if an edit makes another one come later. A message on
+-- the CPU arrives where it is posted, and its thread waits elsewhere.
+-- One row per op of a process group, or message, that is matched with those of other ranks.
 -- Key: op_id.
 CREATE TABLE prediction.rank_meeting (
     -- The op.
@@ -17,8 +18,10 @@ CREATE TABLE prediction.rank_meeting (
     -- Span of that thread at whose end the rank arrives.
     arrival_position,
     -- Span at whose end it continues: the last in which it waits for other ranks, otherwise
-    -- the one at whose end it arrives.
-    position
+    -- the one at whose end it arrives, or starts to wait for its message.
+    position,
+    -- Whether it is a message.
+    is_message
 ) AS
 WITH
 arrival AS (
@@ -28,18 +31,39 @@ arrival AS (
         collective.trace_id,
         last_node_id,
         event.thread_id,
-        span.position AS arrival_position
+        span.position AS arrival_position,
+        span.position AS wait_position,
+        false AS is_message
     FROM graph.collective AS collective
     INNER JOIN graph.top_level_event AS event USING (trace_id, node_id)
     INNER JOIN overhead.timeline AS span
         ON event.thread_id = span.thread_id AND event.start_ns = span.end_ns
+    UNION ALL
+    SELECT
+        collective.node_id,
+        collective.run_id,
+        collective.trace_id,
+        last_node_id,
+        wait.thread_id,
+        posting.position,
+        waiting.position,
+        true
+    FROM graph.collective AS collective
+    INNER JOIN graph.message_wait AS wait ON collective.node_id = annotation_id
+    INNER JOIN overhead.timeline AS posting
+        ON wait.thread_id = posting.thread_id AND posted_ns = posting.end_ns
+    INNER JOIN overhead.timeline AS waiting
+        ON
+            wait.thread_id = waiting.thread_id
+            AND waiting.end_ns = CASE WHEN is_recorded THEN wait.start_ns ELSE wait.end_ns END
 ),
 
 waited AS (
-    SELECT op_id, max(position) AS position
-    FROM overhead.timeline
-    WHERE type = 'wait_rank'
-    GROUP BY op_id
+    SELECT wait.op_id, max(position) AS position
+    FROM graph.rank_wait AS wait
+    INNER JOIN overhead.timeline AS span
+        ON wait.thread_id = span.thread_id AND wait.end_ns = span.end_ns
+    GROUP BY wait.op_id
 )
 
 SELECT
@@ -49,6 +73,7 @@ SELECT
     last_node_id,
     thread_id,
     arrival_position,
-    coalesce(waited.position, arrival_position)
+    coalesce(waited.position, wait_position),
+    is_message
 FROM arrival
 LEFT JOIN waited ON arrival.op_id = waited.op_id;

@@ -34,5 +34,7 @@ LEFT JOIN prediction.host_edit AS edit
     ON
         time.variant_id = edit.variant_id
         AND meeting.thread_id = edit.thread_id
-        AND meeting.position + 1 = edit.position
+        AND CASE
+            WHEN is_message THEN arrival_position ELSE meeting.position + 1
+        END = edit.position
 WHERE NOT coalesce(is_removed, false);

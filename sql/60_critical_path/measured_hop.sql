@@ -93,8 +93,8 @@ milestone AS (
     WHERE scope <> 'run' AND next_until_ns > path_start_ns
 ),
 
--- The current node of a walk, and whether it may change to another rank: not twice in a
--- row, and only to an earlier time, so that no walk cycles.
+-- The current node of a walk, and whether it may change to another rank: with collectives on
+-- GPUs not twice in a row, and only to an earlier time, so that no walk cycles.
 walk AS (
     SELECT *, scope = 'run' AS is_run
     FROM milestone
@@ -112,7 +112,7 @@ walk AS (
         AS next_until_ns,
         cause.reason,
         cause_shift_ns,
-        scope = 'run' AND cause.reason <> 'arrival'
+        scope = 'run' AND (cause.reason <> 'arrival' OR cause.thread_id IS NOT NULL)
     FROM walk
     INNER JOIN critical_path.cause
         ON walk.trace_id = cause.trace_id AND walk.node = cause.node

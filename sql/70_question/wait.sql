@@ -71,8 +71,8 @@ named AS (
         rank_wait.run_id, 'collective', op.name, awaited.name,
         rank_wait.end_ns - rank_wait.start_ns, NULL, NULL
     FROM graph.rank_wait AS rank_wait
-    INNER JOIN staging.op AS op ON rank_wait.op_id = op.op_id
-    INNER JOIN staging.op AS awaited ON awaited_op_id = awaited.op_id
+    INNER JOIN graph.node AS op ON rank_wait.op_id = op.node_id
+    INNER JOIN graph.node AS awaited ON awaited_op_id = awaited.node_id
 )
 
 SELECT

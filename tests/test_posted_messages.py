@@ -1,0 +1,231 @@
+"""Sends and receives on the CPU: threads post them, compute, and wait for them later.
+
+Predictions of a changed job are compared with that job, executed (`posted_job`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from posted_job import (
+    CALL_NS,
+    FRAME_NS,
+    MOVING_NS,
+    STEPS,
+    Job,
+    Post,
+    computing,
+    execute,
+    pipeline,
+    ring,
+    write,
+)
+from support import rows
+from test_ranks import UNTILED
+from test_simulation import assert_equal_to_reference
+
+import tracedb
+from tracedb import Edit
+
+RANKS = 3
+ENDS = """
+    SELECT scenario, rank, host_end_ns
+    FROM critical_path.step_period
+    INNER JOIN prediction.variant USING (variant_id)
+    INNER JOIN staging.step USING (step_id)
+    INNER JOIN staging.trace ON step.trace_id = trace.trace_id
+    WHERE scenario <> 'baseline' AND scenario IS NOT NULL ORDER BY scenario, rank, step
+"""
+_OP: dict[str, Any] = {"target": "host", "rank": 1, "name": "aten::linear"}
+CHANGES: dict[str, tuple[list[dict[str, Any]], Callable[[Job], Job]]] = {
+    "it computes faster": (
+        [_OP | {"factor": 0.5}],
+        lambda job: computing(job, 1, 0.5),
+    ),
+    "it becomes the slowest": ([_OP | {"factor": 3}], lambda job: computing(job, 1, 3)),
+    "it waits for none": (
+        [{"target": "wait", "type": "rank", "rank": 1}, _OP | {"factor": 3}],
+        lambda job: replace(computing(job, 1, 3), careless=frozenset([1])),
+    ),
+    "none waits": (
+        [{"target": "wait", "type": "rank"}, _OP | {"factor": 0.5}],
+        lambda job: replace(computing(job, 1, 0.5), careless=frozenset(range(RANKS))),
+    ),
+}
+"""How each case changes the job: as edits, and in its program."""
+KINDS = {"ring": ring, "pipeline": pipeline}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(kind, seed) for kind in KINDS for seed in range(3)],
+    ids=str,
+)
+def job(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Job, tracedb.Database]]:
+    """A job, and its database."""
+    kind, seed = request.param
+    job = KINDS[kind](random.Random(seed), RANKS)  # noqa: S311
+    folder = tmp_path_factory.mktemp("job")
+    write(folder, job)
+    with tracedb.open() as database:
+        database.ingest([folder], run="job")
+        yield job, database
+
+
+def test_changed_jobs_are_predicted(job: tuple[Job, tracedb.Database]) -> None:
+    """They agree to the nanosecond, whichever rank is late before and after."""
+    ranks, database = job
+    edits = [
+        Edit(scenario=name, **edit) for name, (of, _) in CHANGES.items() for edit in of
+    ]
+    with database.simulate(["replay"], edits) as simulated:
+        foretold = rows(simulated, ENDS)
+    with database.simulate(["replay"], edits, only_steps=True) as by_arrays:
+        assert rows(by_arrays, ENDS) == foretold
+    happened = {name: execute(change(ranks)) for name, (_, change) in CHANGES.items()}
+    assert foretold == [
+        (name, rank, end)
+        for name in sorted(CHANGES)
+        for rank, of in enumerate(happened[name])
+        for end in of.ends_ns
+    ]
+
+
+def test_waits_are_those_of_the_job(job: tuple[Job, tracedb.Database]) -> None:
+    """Per rank; `straggler` has the sums, and messages while it computes are none."""
+    ranks, database = job
+    recorded = execute(ranks)
+    query = """
+        SELECT rank, sum(wait.end_ns - wait.start_ns) FROM graph.rank_wait AS wait
+        INNER JOIN staging.trace USING (trace_id) GROUP BY rank ORDER BY rank
+    """
+    waiting = [of.waiting_ns for of in recorded]
+    assert dict(rows(database, query)) == {r: ns for r, ns in enumerate(waiting) if ns}
+    messages = [
+        sum(isinstance(one, Post) for step in program for one in step)
+        for program in ranks.programs
+    ]
+    query = """
+        SELECT collective_count, waiting_ns, moving_ns
+        FROM question.straggler ORDER BY rank
+    """
+    assert rows(database, query) == [
+        (messages[rank], waiting[rank], messages[rank] * MOVING_NS)
+        for rank in range(RANKS)
+    ]
+
+
+def test_computing_meanwhile_is_computing(job: tuple[Job, tracedb.Database]) -> None:
+    """What a thread does before it waits is no part of the message."""
+    ranks, database = job
+    query = """
+        SELECT rank, type, sum(span.end_ns - span.start_ns)
+        FROM overhead.timeline AS span
+        INNER JOIN staging.trace USING (trace_id)
+        LEFT JOIN staging.op AS op USING (op_id)
+        WHERE type = 'wait_rank'
+            OR op.name IN ('aten::linear', 'c10d::send', 'c10d::recv_')
+        GROUP BY ALL ORDER BY ALL
+    """
+    expected = {}
+    for rank, of in enumerate(execute(ranks)):
+        posts = sum(isinstance(i, Post) for step in ranks.programs[rank] for i in step)
+        expected[rank, "T5"] = of.computing_ns + posts * CALL_NS
+        if of.waiting_ns:
+            expected[rank, "wait_rank"] = of.waiting_ns
+    found = {(rank, kind): ns for rank, kind, ns in rows(database, query)}
+    assert found == expected
+
+
+def test_spans_and_paths_obey_the_laws(job: tuple[Job, tracedb.Database]) -> None:
+    """Methods equal the plain loop; measured paths have no gaps; clocks agree."""
+    _, database = job
+    assert rows(database, UNTILED) == []
+    for method in ("replay", "statistics"):
+        assert_equal_to_reference(database, method)
+    assert rows(database, "SELECT DISTINCT offset_ns FROM graph.clock") == [(0,)]
+
+
+def test_paths_name_what_they_wait_for(job: tuple[Job, tracedb.Database]) -> None:
+    """A trace's path waits for messages; the run's goes to the rank that is late."""
+    _, database = job
+    query = """
+        SELECT kind, name, sum(end_ns - start_ns) FROM critical_path.interval_op
+        WHERE variant_id = 0 AND scope = '{}' AND kind IN ('rank_wait', 'communication')
+        GROUP BY ALL ORDER BY ALL
+    """
+    of_trace = {(kind, name) for kind, name, _ in rows(database, query.format("trace"))}
+    assert of_trace >= {("communication", "gloo:recv"), ("rank_wait", "gloo:recv")}
+    of_run = {kind for kind, _, _ in rows(database, query.format("run"))}
+    assert of_run == {"communication"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_stacks(kind: str, tmp_path: Path, database: tracedb.Database) -> None:
+    """Replay is exact; of the waits, those that last longer than the data are known."""
+    job = KINDS[kind](random.Random(7), RANKS)  # noqa: S311
+    write(tmp_path, job, stacks=False)
+    database.ingest([tmp_path], run="job")
+    query = "SELECT max(abs(error_share)) FROM critical_path.step_time"
+    assert rows(database, f"{query} WHERE method = 'replay'") == [(0,)]
+    query = """
+        SELECT rank, sum(wait.end_ns - wait.start_ns) FROM graph.rank_wait AS wait
+        INNER JOIN staging.trace USING (trace_id) GROUP BY rank
+    """
+    found = dict(rows(database, query))
+    for rank, of in enumerate(execute(job)):
+        messages = sum(isinstance(i, Post) for step in job.programs[rank] for i in step)
+        missed = of.waiting_ns - found.get(rank, 0)
+        # Python before the wait counts, and a wait shorter than the data is not seen.
+        assert abs(missed) <= messages * (MOVING_NS + FRAME_NS + 4_000)
+
+
+def test_clocks_that_differ_are_found(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """By the run's clock, no message is received before it was sent."""
+    job = ring(random.Random(1), RANKS)  # noqa: S311
+    write(tmp_path, job, late_ns=(0, 50_000_000, -20_000_000))
+    database.ingest([tmp_path], run="job")
+    query = """
+        SELECT count(*), max(abs(offset_ns - [0, 50_000_000, -20_000_000][rank + 1]))
+        FROM graph.clock INNER JOIN staging.trace USING (trace_id)
+    """
+    traces, wrong_ns = rows(database, query)[0]
+    assert traces == RANKS
+    assert wrong_ns < 3_000_000
+    query = """
+        SELECT count(*) FROM graph.collective_match AS match
+        INNER JOIN staging.collective AS own USING (node_id)
+        INNER JOIN graph.clock AS clock ON own.trace_id = clock.trace_id
+        INNER JOIN staging.collective AS other ON reference_node_id = other.node_id
+        INNER JOIN graph.clock AS its ON other.trace_id = its.trace_id
+        WHERE own.kind = 'recv' AND other.kind = 'send'
+            AND own.end_ns + clock.shift_ns < other.start_ns + its.shift_ns
+    """
+    assert rows(database, query) == [(0,)]
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_without_shapes_the_other_rank_is_known_only_of_two(
+    ranks: int, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Ops are those of the thread all the same, and replay is exact."""
+    job = ring(random.Random(2), ranks)  # noqa: S311
+    write(tmp_path, job, shapes=False)
+    database.ingest([tmp_path], run="job")
+    count = rows(database, "SELECT count(*) FROM graph.collective")[0][0]
+    assert count == (2 * ranks * (ranks - 1) * STEPS if ranks == 2 else 0)
+    query = """
+        SELECT count(*) FROM staging.op WHERE name = 'aten::linear' AND is_top_level
+    """
+    assert rows(database, query) == [((ranks + 1) * ranks * STEPS,)]
+    query = "SELECT max(abs(error_share)) FROM critical_path.step_time"
+    assert rows(database, f"{query} WHERE method = 'replay'") == [(0,)]

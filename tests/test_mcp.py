@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -33,6 +34,7 @@ SLOW = (
 )
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "summary": ("summary", {}),
+    "summary of a step": ("summary", {"rank": 0, "step": 2}),
     "questions": ("questions", {}),
     "top": ("ask", {"question": "top_kernel", "limit": 2}),
     "step": ("ask", {"question": "overhead", "step": 2}),
@@ -40,6 +42,10 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "no step": ("ask", {"question": "overhead", "step": 99}),
     "no rows": ("ask", {"question": "straggler"}),
     "no question": ("ask", {"question": "top_kernels"}),
+    "nothing like it": ("ask", {"question": "zzzz"}),
+    "value": ("ask", {"question": "ancestor(5)"}),
+    "no step marks": ("ask", {"question": "step_mark"}),
+    "no ranking": ("ask", {"question": "ranking"}),
     "relations": ("relations", {}),
     "relation": ("relations", {"name": "question.lever"}),
     "rows": ("sql", {"query": "FROM staging.op ORDER BY start_ns", "limit": 3}),
@@ -58,6 +64,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "argument": ("ask", {"question": "lever", "column": 1}),
     "ranking": ("whatif", {}),
     "edit": ("whatif", {"edits": ["gpu:* x0.5", "host:T2 x0.5"]}),
+    "edit of a step": ("whatif", {"edits": ["gpu:* x0.5"], "rank": 0, "step": 2}),
     "wrong edit": ("whatif", {"edits": ["gpu"]}),
     "after": ("sql", {"query": "SELECT 2 AS n"}),
 }
@@ -117,14 +124,20 @@ def test_tools_are_described_and_read_only(answers: dict[str, Any]) -> None:
 
 
 def test_the_summary_equals_the_command(answers: dict[str, Any], path: Path) -> None:
-    """The assistant gets the text that the command prints."""
+    """The assistant gets the text that the command prints, with calls of tools."""
     shown = subprocess.run(  # noqa: S603 (our own program)
         [sys.executable, "-Im", "tracedb", "summary", str(path)],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said(answers["summary"]).split() == shown.stdout.split()
+    text = shown.stdout.rstrip("\n")
+    for question in re.findall(r"-> tracedb ask \S+ (\w+)$", text, re.MULTILINE):
+        words = f"tracedb ask {path} {question}"
+        text = text.replace(words, f'ask(question="{question}")')
+    assert 'ask(question="' in text
+    assert said(answers["summary"]) == text
+    assert "only rank 0, step 2" in said(answers["summary of a step"])
 
 
 def test_questions_are_listed_and_answered(answers: dict[str, Any], path: Path) -> None:
@@ -180,6 +193,8 @@ def test_values_as_json(answers: dict[str, Any]) -> None:
     [
         ("no step", "no step 99; available:"),
         ("no question", "did you mean top_kernel"),
+        ("nothing like it", "`questions()` lists the questions"),
+        ("value", 'the name: `ask(question="ancestor", values=[5])`'),
         ("file", "here, queries read relations only, and no files"),
         ("write", "DELETE is not allowed"),
         ("limit", "choose 1 to 1,000"),
@@ -199,6 +214,26 @@ def test_misuse_is_one_line(answers: dict[str, Any], name: str, words: str) -> N
     assert words in said(answers[name])
     assert "\n" not in said(answers[name])
     assert value(answers["after"])["rows"] == [[2]]
+
+
+def test_notes_speak_of_tools(answers: dict[str, Any]) -> None:
+    """Not of commands, which an assistant cannot run."""
+    notes = {
+        "no step marks": 'the traces have steps: `ask(question="period")`',
+        "no ranking": "`whatif()` ranks the candidates",
+    }
+    for name, words in notes.items():
+        assert words in value(answers[name])["note"]
+    assert "tracedb" not in said(answers["summary"])
+
+
+def test_whatif_answers_for_a_step(answers: dict[str, Any], path: Path) -> None:
+    """Its period, and what bounds it."""
+    with tracedb.open(path, read_only=True) as database:
+        (time,) = database.predict("replay", step=2)["predicted_ns"]
+    told = value(answers["edit of a step"])["summary"]
+    summary = dict(zip(told["columns"], told["rows"][0], strict=True))
+    assert (summary["step_count"], summary["baseline_ns"]) == (1, time)
 
 
 def test_whatif_predicts_and_ranks(answers: dict[str, Any]) -> None:

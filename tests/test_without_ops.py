@@ -73,11 +73,11 @@ def test_unknown_work_has_no_mfu(recorded: tuple[Path, Path]) -> None:
         (("ask", "top_kernels"), "no question top_kernels; did you mean top_kernel?"),
         (
             ("ask", "ancestor(5)"),
-            "ancestor(5): values follow the name: `ask DB ancestor 5`",
+            "ancestor(5): values follow the name: `tracedb ask DB ancestor 5`",
         ),
         (
             ("ask", "ancestor("),
-            "ancestor(: values follow the name: `ask DB ancestor VALUE`",
+            "ancestor(: values follow the name: `tracedb ask DB ancestor VALUE`",
         ),
         (
             ("depends", "--node", "aten::mm"),

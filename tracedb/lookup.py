@@ -112,7 +112,9 @@ def find_question(name: str) -> catalog.Relation:
     bare, bracket, values = name.removeprefix("question.").partition("(")
     if bare in known and bracket:
         given = " ".join(re.findall(r"\w+", values)) or "VALUE"
-        raise QueryError(f"{name}: values follow the name: `ask DB {bare} {given}`")
+        raise QueryError(
+            f"{name}: values follow the name: `tracedb ask DB {bare} {given}`"
+        )
     if bare not in known:
         hint = renamed.hint(f"question.{bare}")
         near = f"; {hint}" if hint else _meant_question(bare, known)

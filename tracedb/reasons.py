@@ -165,7 +165,7 @@ def _reason(db: Database, question: str) -> str:
         return of_others
     needed, words = _NEEDS.get(question, ("", ""))
     if question.startswith("scenario_"):
-        return "no scenario given; use --scenario, or `tracedb whatif`"
+        return "no scenario given; `tracedb whatif` takes some"
     if question in _OF_COLLECTIVES and not recorded["collective_count"].sum():
         return "this database has no collectives"
     if question == "straggler" and recorded.height == 1:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Concatenate
 
 from tracedb import live
 from tracedb.database import Database
-from tracedb.errors import QueryError
+from tracedb.errors import QueryError, TracedbError
 from tracedb.lookup import find_relation
 from tracedb.reasons import elsewhere, why_empty
 from tracedb.summary.text import lines
+from tracedb.tool_words import for_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,13 +47,21 @@ class Tools:
         self._seconds = seconds
         self._worker = live.Worker(memory)
 
-    def summary(self, run: int | None = None) -> str:
+    def summary(
+        self,
+        run: int | None = None,
+        *,
+        step: int | None = None,
+        rank: int | None = None,
+        trace: int | None = None,
+    ) -> str:
         """Summarize what was recorded, how long steps take, and where that time goes.
 
         Also names the places in the code, what is uncertain, and which questions show
-        more. Covers all runs, or the given run.
+        more. Covers everything, or the given run_id, ProfilerStep#N, rank or trace_id.
         """
-        return "\n".join(lines(self._call(Database.summary, run), self._path))
+        found = self._call(Database.summary, run, step=step, rank=rank, trace=trace)
+        return for_tools("\n".join(lines(found, self._path, found.part)))
 
     def questions(self) -> dict[str, Any]:
         """List the questions that `ask` answers, with the meaning of their rows."""
@@ -98,8 +107,15 @@ class Tools:
         """
         return self._call(live.query, query, _checked(limit))
 
-    def whatif(
-        self, edits: list[str] | None = None, method: str = "replay"
+    def whatif(  # noqa: PLR0913 (as an assistant gives them)
+        self,
+        edits: list[str] | None = None,
+        method: str = "replay",
+        *,
+        step: int | None = None,
+        rank: int | None = None,
+        run: int | None = None,
+        trace: int | None = None,
     ) -> dict[str, Any]:
         """Predict the effect of a change on step time, with all edits together.
 
@@ -108,11 +124,13 @@ class Tools:
         stream=, phase=), then x0.5, +2us, -2us, =5us or remove. For example,
         `gpu:*gemm* x0.5` halves the time of GPU work with such names, `op:aten::item
         remove` removes ops, and `host:T2 -2us` shortens an overhead type. Without
-        edits, ranks what is worth changing by the gain of the steps.
+        edits, ranks what is worth changing by the gain of the steps. With a step, rank,
+        run or trace, only its steps count; edits still apply everywhere.
         """
+        part: Part = {"step": step, "rank": rank, "run": run, "trace": trace}
         if edits:
-            return self._call(_effects, edits, method)
-        return {"ranking": self._call(_ranking, method)}
+            return self._call(_effects, edits, method, part)
+        return {"ranking": self._call(_ranking, method, part)}
 
     def _call(
         self,
@@ -120,8 +138,14 @@ class Tools:
         *values: P.args,
         **named: P.kwargs,
     ) -> T:
-        """What `work` returns for the open database and these values."""
-        return self._worker.call(self._path, self._seconds, work, *values, **named)
+        """What `work` returns for the open database and these values.
+
+        Errors speak of tools, not of commands.
+        """
+        try:
+            return self._worker.call(self._path, self._seconds, work, *values, **named)
+        except TracedbError as error:
+            raise type(error)(for_tools(str(error))) from error
 
 
 def _questions(database: Database) -> dict[str, Any]:
@@ -136,7 +160,7 @@ def _answer(
     if rows.is_empty():
         whole = database.ask(question, *values).height
         why = [elsewhere(whole)] if whole else why_empty(database, question)
-        found["note"] = "; ".join(["no rows", *why])
+        found["note"] = for_tools("; ".join(["no rows", *why]))
     return found
 
 
@@ -153,11 +177,13 @@ def _relations(
     }
 
 
-def _ranking(database: Database, method: str) -> dict[str, Any]:
-    return live.table(database.ranking(method), live.MOST_ROWS)
+def _ranking(database: Database, method: str, part: Part) -> dict[str, Any]:
+    return live.table(database.ranking(method, **part), live.MOST_ROWS)
 
 
-def _effects(database: Database, lines: list[str], method: str) -> dict[str, Any]:
+def _effects(
+    database: Database, lines: list[str], method: str, part: Part
+) -> dict[str, Any]:
     """The answers to a scenario of these edits."""
     from tracedb.whatif.edit_line import parse
     from tracedb.whatif.scenario import of_scenario
@@ -165,10 +191,14 @@ def _effects(database: Database, lines: list[str], method: str) -> dict[str, Any
     name = "; ".join(lines)
     edits = [of_scenario(name, parse(line)) for line in lines]
     with database.simulate([method], edits) as beside:
-        return {
-            kind: live.table(beside.ask(f"scenario_{kind}"), _WHATIF_ROWS)
-            for kind in ("summary", "hit", "path", "guess", "assumption")
+        answers = {
+            "summary": beside.ask("scenario_summary", **part),
+            "hit": beside.ask("scenario_hit"),
+            "path": beside.ask("scenario_path", **part),
+            "guess": beside.ask("scenario_guess"),
+            "assumption": beside.ask("scenario_assumption"),
         }
+        return {kind: live.table(one, _WHATIF_ROWS) for kind, one in answers.items()}
 
 
 def _checked(limit: int) -> int:

@@ -56,10 +56,10 @@ def _call(command: str, rest: str) -> str:
         numbers, command = [f'name="{name}"' for name in bare.split()], "relations"
     question = _QUESTIONS.get(command)
     if command == "ask":
-        _, question, *values = *shlex.split(bare), None, None
-        given = [value for value in values if value]
-        numbers = [f"values=[{', '.join(given)}]", *numbers] if given else numbers
-        command = "questions"
+        _, *words = shlex.split(bare)
+        question, command = next(iter(words), None), "questions"
+        if words[1:]:
+            numbers = [f"values=[{', '.join(words[1:])}]", *numbers]
     if _INTERVALS in rest:
         question = "path_interval"
     if question:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gloo_job import RANKS, STEPS, Rank, execute, ingest, job_of
+from gloo_job import RANKS, STEPS, Rank, Recorded, execute, ingest, job_of
 from support import rows
 from test_ranks import UNTILED
 from test_simulation import assert_equal_to_reference
@@ -257,3 +257,70 @@ def test_ranks_on_busy_cores_end_late(
         INNER JOIN graph.clock AS clock ON match.trace_id = clock.trace_id
     """
     assert rows(database, query) == [(2 * RANKS * STEPS, 2 * STEPS, 0)]
+
+
+GROUPS = [[[0, 1], [2, 3]], [[0, 2], [1, 3]]]
+"""Two ways to pair four ranks: all reduce in one pair, then in the other."""
+
+
+def _paired_jobs(chance: random.Random, spare: int) -> Iterator[tuple[Any, int]]:
+    """Recordings of four ranks in two groups each, and how long each rank waits.
+
+    The group of all ranks and some more are made, too, and not used.
+    """
+    ranks = range(4)
+    recorded = [Recorded() for _ in ranks]
+    waiting, now = [0 for _ in ranks], [0 for _ in ranks]
+    matrices = {"Input Dims": [[8, 8], [8, 8]]}
+    called, executed = {"Input Dims": [[[64]]]}, {"Input Dims": [[64]]}
+    for step in range(6):
+        begun = list(now)
+        for turn, pairs in enumerate(GROUPS):
+            for rank in ranks:
+                ended = now[rank] + 1000 * chance.randint(500, 3_000)
+                recorded[rank].add("aten::mm", 1, now[rank], ended, **matrices)
+                recorded[rank].add(
+                    "c10d::allreduce_", 1, ended, ended + 20_000, **called
+                )
+                now[rank] = ended + 50_000
+            for pair in pairs:
+                arrived = max(now[rank] for rank in pair)
+                for rank in pair:
+                    # A group has two threads, which take turns.
+                    tid = 10 + 2 * turn + step % 2
+                    ended = arrived + 300_000
+                    recorded[rank].add(
+                        "gloo:all_reduce", tid, now[rank], ended, **executed
+                    )
+                    waiting[rank] += arrived - now[rank]
+                    now[rank] = ended + 30_000
+        for rank in ranks:
+            recorded[rank].add("aten::mm", 1, now[rank], now[rank] + 9_000, **matrices)
+            now[rank] += 10_000
+            recorded[rank].add(f"ProfilerStep#{step}", 1, begun[rank], now[rank])
+    for rank in ranks:
+        mine = [next(pair for pair in pairs if rank in pair) for pairs in GROUPS]
+        groups = [list(ranks), *mine, *([list(ranks)] * spare)]
+        listed = [
+            {"pg_name": str(place), "ranks": of, "pg_size": len(of)}
+            for place, of in enumerate(groups)
+        ]
+        group = {"rank": rank, "world_size": 4, "pg_config": listed}
+        document = {"traceEvents": recorded[rank].events, "distributedInfo": group}
+        yield document, waiting[rank]
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_groups_are_told_by_their_threads(
+    spare: int, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Ranks wait for those of their group; if it is not known, for none."""
+    jobs = list(_paired_jobs(random.Random(4), spare))  # noqa: S311
+    for rank, (document, _) in enumerate(jobs):
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(document))
+    database.ingest([tmp_path], run="job")
+    query = "SELECT rank, waiting_ns FROM question.straggler ORDER BY rank"
+    expected = [] if spare else [(rank, ns) for rank, (_, ns) in enumerate(jobs)]
+    assert rows(database, query) == expected
+    query = "SELECT max(abs(error_share)) FROM critical_path.step_time"
+    assert rows(database, f"{query} WHERE method = 'replay'") == [(0,)]

@@ -45,13 +45,13 @@ member AS (
     SELECT *, false AS is_on_cpu
     FROM staging.collective_kernel
     UNION ALL
-    -- Its group is not recorded, apart from the kind of its backend.
+    -- Its group is not recorded, apart from the kind of its backend and its thread.
     SELECT
         op_id,
         op.trace_id,
         name,
-        regexp_extract(name, '^[a-z]+'),
-        NULL,
+        concat_ws(' ', regexp_extract(name, '^[a-z]+'), executing.process_group),
+        group_size,
         list_product(try_cast(input_dims -> 0 AS BIGINT [])),
         input_types ->> 0,
         NULL,
@@ -61,6 +61,7 @@ member AS (
         true
     FROM staging.process_group_op
     INNER JOIN staging.op AS op USING (op_id)
+    LEFT JOIN staging.process_group_thread AS executing USING (thread_id)
     UNION ALL
     SELECT
         annotation_id,

@@ -1,0 +1,66 @@
+-- The process group of each thread that executes collectives on the CPU. Gloo starts two
+-- threads for each group, and the profiler lists the groups of a rank in the order in which
+-- they were made: the threads, in order, are theirs. All groups may have been used, or all
+-- but the first, which has all ranks, or that one alone.
+-- One row per such thread in a trace with several groups.
+-- Key: thread_id.
+CREATE VIEW staging.process_group_thread (
+    -- The trace.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- The group's name and ranks; of the trace alone, if it is not known which one it is.
+    process_group,
+    -- Ranks of the group; NULL if not known.
+    group_size
+) AS
+WITH
+listed AS (
+    SELECT
+        trace_id,
+        list_filter(
+            try_cast((header -> '$.distributedInfo.pg_config') AS JSON []),
+            lambda of: coalesce((of ->> '$.backend_config') LIKE '%gloo%', true)
+        ) AS groups
+    FROM raw.trace
+),
+
+executing AS (
+    SELECT
+        op.trace_id,
+        thread_id,
+        row_number() OVER in_order - 1 AS ordinal,
+        count(*) OVER (PARTITION BY op.trace_id) AS thread_count
+    FROM (
+        SELECT DISTINCT op.trace_id, op.thread_id
+        FROM staging.process_group_op AS own
+        INNER JOIN staging.op AS op ON own.op_id = op.op_id
+    ) AS op
+    INNER JOIN staging.thread USING (thread_id)
+    WINDOW in_order AS (PARTITION BY op.trace_id ORDER BY try_cast(tid AS BIGINT), thread_id)
+),
+
+numbered AS (
+    SELECT
+        trace_id,
+        thread_id,
+        len(groups) AS group_count,
+        (thread_count + 1) // 2 AS used_count,
+        groups[
+            CASE
+                WHEN used_count = 1 THEN 1
+                WHEN thread_count % 2 = 0 AND group_count - used_count BETWEEN 0 AND 1
+                    THEN 1 + group_count - used_count + ordinal // 2
+            END
+        ] AS its
+    FROM executing
+    INNER JOIN listed USING (trace_id)
+    WHERE len(groups) > 1
+)
+
+SELECT
+    trace_id,
+    thread_id,
+    coalesce((its ->> '$.pg_name') || ' ' || (its ->> '$.ranks'), 'of trace ' || trace_id),
+    try_cast(its ->> '$.pg_size' AS INTEGER)
+FROM numbered;

@@ -534,3 +534,18 @@ def test_steps_may_take_no_time(tmp_path: Path) -> None:
         database.ingest([tmp_path / "trace.json"])
         told = "\n".join(lines(database.summary(), "run.duckdb"))
     assert "unknown: the recorded steps take no time" in told
+
+
+def test_threads_of_a_server_are_recorded_without_ops(tmp_path: Path) -> None:
+    """The profiler was started on another one: the summary says what records ops."""
+    calls = [
+        event("python_function", "serve.py(9): answer", thread, 10 * n, 10 * n + 9)
+        for thread in (1, 2)
+        for n in range(5)
+    ]
+    (tmp_path / "server.json").write_text(json.dumps({"traceEvents": calls}))
+    with tracedb.open() as database:
+        database.ingest([tmp_path / "server.json"])
+        text = " ".join(str(database.summary()).split())
+    assert "0 ns" not in text
+    assert "set profile_all_threads=True in its experimental_config" in text

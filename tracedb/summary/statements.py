@@ -351,7 +351,8 @@ def _recorded(traces: list[Row]) -> Iterator[Statement]:
     beside = f", {counted(ranges, 'user range')}" if ranges else ""
     count = f"{counted(ops, 'op')}{beside} and {counted(work, 'GPU op')}"
     among = f" ({counted(collectives, 'collective')})" if collectives else ""
-    yield Statement("fact", f"{tool}; {duration(longest)} recorded; {count}{among}")
+    lasting = f" {duration(longest)} recorded;" if longest else ""
+    yield Statement("fact", f"{tool};{lasting} {count}{among}")
     yield Statement("fact", f"{_numbered(traces)}; recorded {_settings(traces)}")
 
 
@@ -510,6 +511,13 @@ def _host(types: list[Row], traces: list[Row]) -> list[str]:
     count = len({row["trace_id"] for row in types})
     if _is_idle(types) and any(trace["op_count"] for trace in traces):
         return ["no ops or calls on the main thread within steps, only elsewhere"]
+    if not count and any(trace["has_stack"] for trace in traces):
+        reason = (
+            "only Python functions were recorded, no ops: the profiler records ops on "
+            "the thread that starts it; for others, set profile_all_threads=True in its "
+            "experimental_config"
+        )
+        return [reason]
     if not count:
         return ["no ops or calls were recorded on host threads"]
     return [f"main thread{_parts(_shares(types, 'type', count))}"]

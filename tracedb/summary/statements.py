@@ -514,8 +514,8 @@ def _host(types: list[Row], traces: list[Row]) -> list[str]:
     if not count and any(trace["has_stack"] for trace in traces):
         reason = (
             "only Python functions were recorded, no ops: the profiler records ops on "
-            "the thread that starts it; for others, set profile_all_threads=True in its "
-            "experimental_config"
+            "the thread that starts it; for others, set profile_all_threads=True in "
+            "its experimental_config"
         )
         return [reason]
     if not count:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from math import inf
 from os.path import commonprefix
 from statistics import median
 from typing import TYPE_CHECKING
@@ -21,12 +21,13 @@ from tracedb.words import cut_distinct, frame_within, path_end, shortened
 from .terminal import IN_A_PIPE, printable, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import polars as pl
 
 # The units of columns by the suffix of their name. The first scale that the largest
-# value reaches is used for the column.
+# value reaches is used for the column. Times that may be parts or sums of one another
+# share a unit, so that they compare by eye: all of a table, apart from `_APART`.
 _SCALES: dict[str, list[tuple[float, str]]] = {
     "_ns": [(1e6, "{:,.3f} ms"), (1e3, "{:,.3f} us")],
     "_bytes": [
@@ -56,6 +57,17 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
     "_share": [(0.01, "{:.2f} %")],
     "_count": [(1, "{:,.0f}")],
 }
+_APART = {
+    "position": re.compile(r"(^|_)(start|end|offset|at)_ns$"),
+    "clock": re.compile(r"^clock_"),
+    "slack beside duration_ns": re.compile(r"slack_ns$"),
+    "one beside time_ns": re.compile(r"^(mean|median|shortest|longest)_"),
+}
+"""Times that are no parts or sums of others, by their names.
+
+Each of these kinds has a unit of its own: when something is, how clocks differ, how
+much longer something could last than it does, and the time of one beside that of all.
+"""
 _SINCE_1970_NS = 1 << 59
 """[ns] Larger values (from 1988 on) are not durations but times since 1970."""
 _TOO_SMALL = 0.1
@@ -147,11 +159,12 @@ def _print(console: Console, table: Table) -> None:
 
 def _columns(frame: pl.DataFrame) -> Iterator[_Column]:
     headings = [_heading(name) for name in frame.columns]
+    usual = _usual_times(frame)
     for column, heading in zip(frame.iter_columns(), headings, strict=True):
         yield _Column(
             column.name,
             printable(heading if headings.count(heading) == 1 else column.name),
-            _cells(column),
+            _cells(column, usual.get(_kind(column.name, frame.columns), 0)),
             column.dtype.is_numeric(),
         )
 
@@ -171,21 +184,51 @@ def _plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith(("ch", "sh", "s", "x")) else f"{noun}s"
 
 
-def _cells(column: pl.Series) -> list[str]:
-    form = _number_form(column) if column.dtype.is_numeric() else _text
+def _kind(name: str, names: Sequence[str]) -> str:
+    """Which times of a table share the unit of a column; empty for its parts and sums.
+
+    >>> _kind("end_ns", []), _kind("mean_ns", ["time_ns"]), _kind("mean_ns", ["a_ns"])
+    ('position', 'one beside time_ns', '')
+    """
+    kind = next((kind for kind, form in _APART.items() if form.search(name)), "")
+    _, _, other = kind.partition(" beside ")
+    return kind if not other or other in names else ""
+
+
+def _usual_times(frame: pl.DataFrame) -> dict[str, float]:
+    """[ns] What decides on the unit of times of a kind, by kind.
+
+    Most times of the column of the largest ones have two digits or more.
+    """
+    usual: dict[str, float] = {}
+    for column in frame.iter_columns():
+        if column.name.endswith("_ns") and column.dtype.is_numeric():
+            largest, middle = _extent(column)
+            if largest < _SINCE_1970_NS:
+                kind = _kind(column.name, frame.columns)
+                own = min(largest, middle / _TWO_DIGITS)
+                usual[kind] = max(usual.get(kind, 0), own)
+    return usual
+
+
+def _extent(column: pl.Series) -> tuple[float, float]:
+    """The largest absolute value and the median of those that are not 0."""
+    values = [abs(value) for value in column.drop_nulls().to_list() if value]
+    return max(values, default=0), median(values or [0])
+
+
+def _cells(column: pl.Series, usual_ns: float = 0) -> list[str]:
+    form = _number_form(column, usual_ns) if column.dtype.is_numeric() else _text
     return ["" if value is None else form(value) for value in column.to_list()]
 
 
-def _number_form(column: pl.Series) -> Callable[[float], str]:
+def _number_form(column: pl.Series, usual_ns: float) -> Callable[[float], str]:
     for suffix, scales in _SCALES.items():
         if column.name.endswith(suffix):
-            values = [abs(value) for value in column.drop_nulls().to_list() if value]
-            largest = max(values, default=0)
+            largest, _ = _extent(column)
             if suffix == "_ns" and largest >= _SINCE_1970_NS:
                 return _date
-            # Most times of a column have two digits or more.
-            usual = median(values) / _TWO_DIGITS if suffix == "_ns" and values else inf
-            return partial(_scaled, scales, min(largest, usual))
+            return partial(_scaled, scales, usual_ns if suffix == "_ns" else largest)
     return "{:.6g}".format if column.dtype.is_float() else str
 
 

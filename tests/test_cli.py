@@ -699,11 +699,11 @@ def test_times_since_1970_are_dates_in_tables(tiny: Path) -> None:
 def test_table_has_units(tiny: Path) -> None:
     """In tables, times, bytes and shares have units, and headings drop them."""
     query = (
-        "SELECT 1234567 AS a_ns, 999 AS b_ns, 3 * 2**20 AS c_bytes, 0.125 AS d_share"
+        "SELECT 1234567 AS a_ns, 999 AS end_ns, 3 * 2**20 AS c_bytes, 0.125 AS d_share"
     )
     done = run("sql", tiny, query)
     heading, _, row = done.stdout.splitlines()
-    assert heading.split() == ["a", "b", "c", "d_share"]
+    assert heading.split() == ["a", "end", "c", "d_share"]
     assert " ".join(row.split()) == "1.235 ms 0.999 us 3.00 MiB 12.50 %"
 
 
@@ -1241,6 +1241,28 @@ def test_times_have_a_unit_in_which_most_have_digits(tiny: Path) -> None:
         ["3.094", "us", "80.000", "us"],
         ["3.591", "us", "90.000", "us"],
     ]
+
+
+def test_times_that_compare_share_a_unit(tiny: Path) -> None:
+    """Parts and sums do; when something is, and means beside a total, have others."""
+    columns = {
+        "time_ns": "2500000",
+        "waiting_ns": "30000",
+        "moving_ns": "0",
+        "mean_ns": "1500",
+        "longest_ns": "1600",
+        "offset_ns": "75000000",
+        "slack_ns": "2000",
+        "duration_ns": "10000",
+    }
+    query = ", ".join(f"{value} AS {name}" for name, value in columns.items())
+    _, _, row = run("sql", tiny, f"SELECT {query}").stdout.splitlines()
+    assert " ".join(row.split()) == (
+        "2.500 ms 0.030 ms 0.000 ms 1.500 us 1.600 us 75.000 ms 2.000 us 0.010 ms"
+    )
+    query = "SELECT 2500000 AS host_ns, 1500 AS mean_ns"
+    _, _, row = run("sql", tiny, query).stdout.splitlines()
+    assert " ".join(row.split()) == "2.500 ms 0.002 ms"
 
 
 def test_functions_in_narrow_tables_keep_their_files(tiny: Path) -> None:

@@ -5,6 +5,7 @@ Predictions of a changed job are compared with that job, executed (`posted_job`)
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -227,5 +228,41 @@ def test_without_shapes_the_other_rank_is_known_only_of_two(
         SELECT count(*) FROM staging.op WHERE name = 'aten::linear' AND is_top_level
     """
     assert rows(database, query) == [((ranks + 1) * ranks * STEPS,)]
+    query = "SELECT max(abs(error_share)) FROM critical_path.step_time"
+    assert rows(database, f"{query} WHERE method = 'replay'") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("values", "dims", "group"),
+    [
+        (["", "", str(2**63 - 1), "0"], [[2**62, 2**62]], {}),
+        (["", "", "-1"], [[], [64]], {"pg_config": [{"ranks": ["x"]}]}),
+        ([2], "[64", {"world_size": 2**31 - 1, "pg_config": None}),
+        ("1", [[[[64]]]], {"pg_config": [1, {"ranks": [0, 1, 2]}], "rank": 2**31 - 1}),
+    ],
+)
+def test_odd_arguments_of_posts_match_nothing(
+    values: object,
+    dims: object,
+    group: dict[str, Any],
+    tmp_path: Path,
+    database: tracedb.Database,
+) -> None:
+    """They are kept, and no other rank is assumed."""
+    job = ring(random.Random(3), RANKS)  # noqa: S311
+    write(tmp_path, job)
+    odd = tmp_path / "rank1.json"
+    document = json.loads(odd.read_text())
+    for event in document["traceEvents"]:
+        if event["name"].startswith("c10d"):
+            event["args"] = {"Concrete Inputs": values, "Input Dims": dims}
+    document["distributedInfo"] |= group
+    odd.write_text(json.dumps(document))
+    database.ingest([tmp_path], run="job")
+    query = """
+        SELECT count(sender) FROM staging.posted_message
+        INNER JOIN staging.trace USING (trace_id) WHERE path LIKE '%rank1.json'
+    """
+    assert rows(database, query) == [(0,)]
     query = "SELECT max(abs(error_share)) FROM critical_path.step_time"
     assert rows(database, f"{query} WHERE method = 'replay'") == [(0,)]

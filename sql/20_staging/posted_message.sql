@@ -51,10 +51,8 @@ grouped AS (
         trace.trace_id,
         rank,
         world_size,
-        CASE WHEN (header -> '$.distributedInfo.pg_config') IS NULL
-            THEN range(coalesce(world_size, 0))
-            ELSE ranks
-        END AS ranks
+        (header -> '$.distributedInfo.pg_config') IS NULL AS has_all_ranks,
+        ranks
     FROM staging.trace AS trace
     INNER JOIN raw.trace AS recorded USING (trace_id)
     LEFT JOIN only_group USING (trace_id)
@@ -96,8 +94,9 @@ known AS (
         posted.*,
         rank AS own,
         CASE
-            WHEN number >= 0 AND ranks IS NOT NULL THEN ranks[number + 1]
-            WHEN world_size = 2 THEN 1 - rank
+            WHEN has_all_ranks AND number BETWEEN 0 AND world_size - 1 THEN number
+            WHEN number BETWEEN 0 AND len(ranks) - 1 THEN ranks[number + 1]
+            WHEN world_size = 2 AND rank IN (0, 1) THEN 1 - rank
         END AS other
     FROM posted
     INNER JOIN grouped USING (trace_id)

@@ -51,7 +51,8 @@ sized_call AS (
         SELECT DISTINCT unnest(
             CASE WHEN called_kind = 'barrier' OR coalesce(len(sizes), 0) = 0 THEN [-1]
                 ELSE list_transform(
-                    sizes, lambda size: list_product(try_cast(size AS BIGINT []))::BIGINT
+                    sizes,
+                    lambda size: try_cast(list_product(try_cast(size AS BIGINT [])) AS BIGINT)
                 )
             END
         ) AS element_count

@@ -129,6 +129,23 @@ def test_the_rank_that_others_wait_for_is_named(ingested: Ingested) -> None:
     assert not statements._latest([row | {"is_ambiguous": True} for row in found])  # noqa: SLF001
 
 
+def test_only_what_was_recorded_is_said_to_be_in_python(
+    known: Path, tmp_path: Path, ingested: Ingested
+) -> None:
+    """Without Python stacks, time between ops may be in any code; ingest says so, too."""
+    assert "between ops, in Python, while" in " ".join(said(known).split())
+    without = [event for event in two_steps() if event["cat"] != "python_function"]
+    file = tmp_path / "without.json"
+    file.write_text(json.dumps({"traceEvents": without}))
+    path = ingested(file)
+    text = " ".join(said(path).split())
+    assert "between ops, in code that was not recorded, while" in text
+    assert "in Python" not in text
+    with tracedb.open(path, read_only=True) as database:
+        (brief,) = statements.brief(database, [1])
+    assert "in code that was not recorded" in brief
+
+
 def test_missing_stacks_are_mentioned(ingested: Ingested) -> None:
     """The text says that places were not recorded."""
     text = said(ingested(SAMPLES / "generated_gpu"))

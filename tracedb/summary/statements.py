@@ -11,6 +11,7 @@ from tracedb.catalog import find
 from tracedb.part import as_options, has, in_words
 from tracedb.summary.words import (
     OF_LOGS,
+    Known,
     doubts,
     kind_words,
     lever_command,
@@ -40,6 +41,12 @@ _FRAME = 66
 _ASKED = re.compile(r"tracedb ask \S+ (\w+)")
 _WORKED = "SELECT DISTINCT run_id FROM staging.gpu_op WHERE kind <> 'other'"
 _RAN = "SELECT DISTINCT run_id FROM staging.op"
+_STACKED = """
+SELECT DISTINCT run_id
+FROM staging.recording
+INNER JOIN staging.trace USING (trace_id)
+WHERE has_stack
+"""
 _OPERATES = "SELECT 1 FROM staging.operation LIMIT 1"
 _SMALLEST_SHARE = 0.005
 """[1] Smaller shares of a device's or thread's time are not shown."""
@@ -136,8 +143,7 @@ def _run_in_short(rows: dict[str, list[Row]]) -> str:
         return "" if job["slowdown"] is None else _job_in_short(job)
     if not rows["lever"]:
         return ""
-    on_gpu, has_ops = _is_on_gpu(rows), _has_ops(rows)
-    return _in_short(rows["lever"], rows["period"], on_gpu=on_gpu, has_ops=has_ops)
+    return _in_short(rows["lever"], rows["period"], _known(rows["recording"]))
 
 
 def _graphs_alone(database: str) -> Iterator[Statement]:
@@ -168,10 +174,10 @@ def brief(database: Database, runs: Collection[int]) -> Iterator[str]:
                 yield f"run {row['run_id']}: {_job_in_short(row)}"
     levers = _levers_in_short(database.relation("critical_path.path_lever"))
     periods = database.ask("period").rows(named=True)
-    worked, ran = (
+    known = [
         {number for (number,) in database.connection.execute(query).fetchall()}
-        for query in (_WORKED, _RAN)
-    )
+        for query in (_WORKED, _RAN, _STACKED)
+    ]
     for row in database.ask("stuck_collective").rows(named=True):
         if row["run_id"] in runs:
             yield f"run {row['run_id']}: stuck: {stuck(row)}"
@@ -179,8 +185,7 @@ def brief(database: Database, runs: Collection[int]) -> Iterator[str]:
         own = [row for row in levers if row["run_id"] == run_id]
         if own:
             steps = [row for row in periods if row["run_id"] == run_id]
-            is_on_gpu, has_ops = run_id in worked, run_id in ran
-            said = _in_short(own, steps, on_gpu=is_on_gpu, has_ops=has_ops)
+            said = _in_short(own, steps, Known(*(run_id in runs for runs in known)))
             yield f"run {run_id}: {said}"
 
 
@@ -193,11 +198,9 @@ def _levers_in_short(paths: pl.DataFrame) -> list[Row]:
     return summed.with_columns(time_share=pl.col("time_ns") / whole).rows(named=True)
 
 
-def _in_short(
-    levers: list[Row], periods: list[Row], *, on_gpu: bool, has_ops: bool
-) -> str:
+def _in_short(levers: list[Row], periods: list[Row], known: Known) -> str:
     largest = min(levers, key=lambda row: (-row["time_ns"], row["lever"]))
-    words = lever_words(largest, on_gpu=on_gpu, has_ops=has_ops)
+    words = lever_words(largest, known)
     return f"{_steps_in_short(periods)}{share(largest['time_share'])} {words}"
 
 
@@ -544,12 +547,12 @@ def _is_idle(types: list[Row]) -> bool:
     return {row["type"] for row in types} <= {"idle"}
 
 
-def _is_on_gpu(rows: dict[str, list[Row]]) -> bool:
-    return any(row["device_count"] for row in rows["recording"])
-
-
-def _has_ops(rows: dict[str, list[Row]]) -> bool:
-    return any(row["op_count"] for row in rows["recording"])
+def _known(traces: list[Row]) -> Known:
+    return Known(
+        on_gpu=any(row["device_count"] for row in traces),
+        has_ops=any(row["op_count"] for row in traces),
+        has_stacks=any(row["has_stack"] for row in traces),
+    )
 
 
 def _levers(
@@ -560,17 +563,17 @@ def _levers(
     each = " per step" if rows["period"] else " in total"
     if "step" in part and len(rows["period"]) == 1:
         each = ""
-    on_gpu, has_ops = _is_on_gpu(rows), _has_ops(rows)
+    known = _known(rows["recording"])
     large = [row for row in rows["lever"] if row["time_share"] >= _SMALLEST_LEVER]
     are_modules_named = False
     for number, row in enumerate(large[:_LEVERS], 1):
         head = f"{share(row['time_share'])} ({duration(row['mean_ns'])}{each})"
-        words = lever_words(row, on_gpu=on_gpu, has_ops=has_ops)
+        words = lever_words(row, known)
         late = _latest(rows["straggler"]) if row["lever"] == "rank_wait" else ""
         text = f"{head} {words}.{late}{_place(row, rows)}"
         yield Statement("item", text, str(number))
         has_gaps = not _is_idle(rows["host_time"])
-        command = lever_command(row, has_gaps=has_gaps, has_ops=has_ops)
+        command = lever_command(row, has_gaps=has_gaps, has_ops=known.has_ops)
         yield Statement("command", command.format(db=database))
         if row["module"] and not are_modules_named:
             yield Statement("command", f"tracedb ask {database} module_class")

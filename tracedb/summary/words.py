@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracedb.words import counted, duration, share
 
@@ -49,8 +49,8 @@ LEVERS = {
         "tracedb ask {db} overhead_by_op",
     ),
     "python": Lever(
-        "is the host between ops, in Python",
-        "is the host between ops, in Python",
+        "is the host between ops",
+        "is the host between ops",
         "tracedb ask {db} host_gap",
     ),
     "data_loading": Lever(
@@ -80,19 +80,34 @@ _WAITS, _IS_BUSY = 0.1, 0.9
 """Shares of host time up to which the GPU waits, and from which it is busy."""
 
 
-def lever_words(row: Row, *, on_gpu: bool, has_ops: bool) -> str:
+class Known(NamedTuple):
+    """What is known of a run, which decides on the words for its levers."""
+
+    on_gpu: bool
+    """Whether it ran work on a GPU."""
+    has_ops: bool
+    has_stacks: bool
+    """Whether Python functions were recorded: only then is it known to be in Python."""
+
+
+def lever_words(row: Row, known: Known) -> str:
     """A lever in words; for host time, also what the GPU does meanwhile.
 
-    >>> row = dict(lever="dispatch", time_ns=100, busy_ns=40)
-    >>> lever_words(row | dict(lever="python"), on_gpu=True, has_ops=True)
+    >>> row = dict(lever="python", time_ns=100, busy_ns=40)
+    >>> lever_words(row, Known(on_gpu=True, has_ops=True, has_stacks=True))
     'is the host between ops, in Python; the GPU is busy 40.0 % of that time'
-    >>> lever_words(row | dict(lever="python"), on_gpu=False, has_ops=False)
+    >>> lever_words(row, Known(on_gpu=False, has_ops=True, has_stacks=False))
+    'is the host between ops, in code that was not recorded'
+    >>> lever_words(row, Known(on_gpu=False, has_ops=False, has_stacks=False))
     'is the host between calls'
     """
-    name = row["lever"]
+    name, on_gpu = row["lever"], known.on_gpu
     words = LEVERS[name].on_gpu if on_gpu else LEVERS[name].on_cpu
-    if not has_ops:
+    if not known.has_ops:
         words = _WITHOUT_OPS.get(name, words)
+    elif name == "python":
+        inside = "Python" if known.has_stacks else "code that was not recorded"
+        words = f"{words}, in {inside}"
     if not on_gpu or name not in _OF_HOST:
         return words
     busy = busy_share(row)

@@ -163,6 +163,46 @@ def test_parts_that_an_answer_lacks_are_named(samples: tracedb.Database) -> None
     )
 
 
+def test_comparisons_of_parts_are_a_command(samples: tracedb.Database) -> None:
+    """Questions about two runs compare all of them; the error says what does not."""
+    first, second, *_ = samples.relation("staging.run")["run_id"]
+    with pytest.raises(tracedb.QueryError) as error:
+        samples.ask("diff_period", first, second, rank=1)
+    assert str(error.value) == (
+        "question.diff_period has no ranks to choose from; "
+        "`tracedb diff DB --rank A B` compares single ranks"
+    )
+
+
+@pytest.mark.parametrize("step", [2, 5])
+def test_a_timeline_of_a_step_has_what_begins_in_it(
+    samples: tracedb.Database, step: int
+) -> None:
+    """Ops, calls, ranges and modules by their start, GPU work by that of its launch."""
+    marks = samples.relation("staging.step", step).rows(named=True)
+    calls = dict(
+        samples.sql(
+            "SELECT gpu_op_id, call.start_ns "
+            "FROM staging.gpu_op INNER JOIN staging.call USING (call_id)"
+        ).iter_rows()
+    )
+    query = "SELECT trace_id, shift_ns FROM graph.run_time"
+    shifts = dict(samples.sql(query).iter_rows())
+    expected = set()
+    for row in samples.relation("question.timeline").rows(named=True):
+        own_ns = row["start_ns"] - shifts[row["trace_id"]]
+        begin_ns = calls.get(row["node_id"], own_ns)
+        if any(
+            mark["trace_id"] == row["trace_id"]
+            and mark["start_ns"] <= begin_ns < mark["end_ns"]
+            for mark in marks
+        ):
+            expected.add((row["track"], row["node_id"]))
+    found = samples.ask("timeline", step=step)
+    assert {*found.select("track", "node_id").iter_rows()} == expected
+    assert {"gpu" if step == 2 else "module", "host", "range"} <= {*found["track"]}
+
+
 @pytest.mark.parametrize("relation", COUNTED, ids=lambda one: one.name)
 def test_what_an_answer_counts_can_be_restricted(relation: Relation) -> None:
     """It reads the rows by name, so that a part of them can take their place."""

@@ -70,6 +70,13 @@ _CONDITIONS_BY_KEY: dict[str, dict[tuple[str, ...], str]] = {
         "INNER JOIN staging.step USING (step_id) WHERE step = {0})",
         ("thread_id", "start_ns"): _STARTS_IN_STEP,
         ("thread_id", "position"): _STARTS_IN_STEP,
+        # Modules are no nodes.
+        ("track", "node_id"): "node_id IN (SELECT node_id FROM graph.node_step "
+        "INNER JOIN staging.step USING (step_id) WHERE step = {0} "
+        "UNION ALL SELECT module_call_id FROM staging.module_call AS called "
+        "INNER JOIN staging.step AS mark ON mark.trace_id = called.trace_id "
+        "AND called.start_ns >= mark.start_ns AND called.start_ns < mark.end_ns "
+        "WHERE step = {0})",
     },
     "device": {
         ("gpu_op_id",): "gpu_op_id IN "
@@ -92,6 +99,8 @@ FINER = {
     "stuck_collective": "last_collective",
 }
 """Questions about the whole, and questions about parts of the same."""
+_COMPARED = ("rank", "step")
+"""The parts that `tracedb diff` compares, which no question about two runs has."""
 _MOST = 12
 NO_STEPS = (
     "the traces have no steps; staging.step_mark has what could mark them, for "
@@ -256,6 +265,8 @@ question.last_collective has ranks'
     said += [f"it has {', '.join(own)}"] * bool(own)
     from .catalog import find
 
+    if relation.name.startswith("diff_") and name in _COMPARED:
+        said.append(f"`tracedb diff DB --{name} A B` compares single {name}s")
     finer = FINER.get(relation.name)
     if finer and _all_conditions(find(f"question.{finer}"), name):
         said.append(f"question.{finer} has {name}s")

@@ -158,10 +158,14 @@ def test_missing_steps_are_explained(serving: Path, tmp_path: Path) -> None:
     """If an answer is empty for lack of steps, a line says how to get them."""
     database = str(tmp_path / "run.duckdb")
     done = CliRunner().invoke(main, ["ingest", str(serving), "--db", database])
-    assert "no steps: --step-mark could use 'step" in unbroken(done.stderr)
+    assert "no steps: `tracedb ingest --step-mark` could use 'step" in unbroken(
+        done.stderr
+    )
     for command in ("predict", "critical-path", "overheads"):
         reported = CliRunner().invoke(main, [command, database]).stderr
-        assert "no steps: --step-mark could use 'step" in unbroken(reported)
+        assert "no steps: `tracedb ingest --step-mark` could use 'step" in unbroken(
+            reported
+        )
     with tracedb.open(database, read_only=True) as opened:
         path, host = opened.critical_path(summary=True), opened.ask("host_time")
     assert set(path["scope"]) == {"trace"}
@@ -241,7 +245,7 @@ def test_only_useful_marks_are_suggested(
     }
     path = str(tmp_path / "run.duckdb")
     reported = CliRunner().invoke(main, ["ingest", str(training), "--db", path]).stderr
-    assert "--step-from could use 'forward', 'Optimizer" in reported
+    assert "`tracedb ingest --step-from` could use 'forward', 'Optimizer" in reported
     assert "--step-mark" not in reported
     assert "layer" not in reported
 
@@ -369,7 +373,9 @@ def test_python_functions_mark_steps(engine: Path, tmp_path: Path) -> None:
     """The function that takes most of the time is suggested; its calls are steps."""
     path = str(tmp_path / "run.duckdb")
     reported = CliRunner().invoke(main, ["ingest", str(engine), "--db", path]).stderr
-    assert f"no steps: --step-mark could use '{STEP}'\n" in unbroken(reported)
+    assert f"no steps: `tracedb ingest --step-mark` could use '{STEP}'\n" in unbroken(
+        reported
+    )
     with tracedb.open(path) as database:
         marks = database.ask("step_mark")
         columns = ("option", "mark", "occurrences", "total_ns", "kind")

@@ -146,6 +146,22 @@ def test_only_what_was_recorded_is_said_to_be_in_python(
     assert "in code that was not recorded" in brief
 
 
+def test_means_of_ranks_are_not_called_totals(tmp_path: Path) -> None:
+    """Without steps, the time of a lever is the mean of ranks; of one, the total."""
+    for rank in range(2):
+        events = [e for e in two_steps() if not e["name"].startswith("ProfilerStep")]
+        ranks = {"rank": rank, "world_size": 2}
+        file = tmp_path / f"rank{rank}.json"
+        file.write_text(json.dumps({"traceEvents": events, "distributedInfo": ranks}))
+    path = tmp_path / "job.duckdb"
+    with tracedb.open(path) as database:
+        database.ingest([tmp_path], run="job")
+        largest, *_ = database.ask("lever", rank=1)["time_ns"]
+    for options, each in ([], "per rank"), (["--rank", "1"], "in total"):
+        text = " ".join(said(path, *options).split())
+        assert f"({largest / 1000:.0f} us {each}) is the host" in text
+
+
 def test_missing_stacks_are_mentioned(ingested: Ingested) -> None:
     """The text says that places were not recorded."""
     text = said(ingested(SAMPLES / "generated_gpu"))

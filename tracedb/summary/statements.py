@@ -108,7 +108,7 @@ def _statements(
     if not of_runs:
         yield [*_graphs_alone(named)]
     elif len(of_runs) > _MOST_RUNS:
-        yield [*_listed_runs(of_runs, named)]
+        yield [*_listed_runs(of_runs, named, part)]
     else:
         yield from ([*_run(own, named, part)] for own in of_runs)
 
@@ -119,7 +119,7 @@ def _run_of(row: Row, run_of: dict[int, int]) -> int | None:
 
 
 def _listed_runs(
-    of_runs: list[dict[str, list[Row]]], database: str
+    of_runs: list[dict[str, list[Row]]], database: str, part: Part
 ) -> Iterator[Statement]:
     """The most important about each of many runs, and how to see one in full."""
     for own in of_runs:
@@ -130,7 +130,9 @@ def _listed_runs(
         if text := _run_in_short(own):
             yield Statement("fact", text)
     last = of_runs[-1]["recording"][0]["run_id"]
-    yield Statement("title", f"{len(of_runs)} runs; in full, for example the last one:")
+    only = f", only {in_words(part)}" if part else ""
+    text = f"{len(of_runs)} runs{only}; in full, for example the last one:"
+    yield Statement("title", text)
     yield Statement("command", f"tracedb summary {database} --run {last}")
 
 
@@ -441,9 +443,9 @@ def _steps(periods: list[Row], marks: list[Row], part: Part) -> list[str]:
 
 def _marks(marks: list[Row]) -> str:
     """What could mark the steps of the first trace without; other ranks are similar."""
-    own = [row for row in marks if row["trace_id"] == marks[0]["trace_id"]]
-    advice = marks_in_words(own)
-    return f"`tracedb ingest`: {advice}" if own[0]["option"] else advice
+    return marks_in_words(
+        [row for row in marks if row["trace_id"] == marks[0]["trace_id"]]
+    )
 
 
 def _rank(row: Row) -> str:
@@ -560,9 +562,7 @@ def _levers(
 ) -> Iterator[Statement]:
     if not rows["lever"]:
         yield Statement("fact", "unknown: the trace has neither ops nor GPU work")
-    each = " per step" if rows["period"] else " in total"
-    if "step" in part and len(rows["period"]) == 1:
-        each = ""
+    each = _each(rows, part)
     known = _known(rows["recording"])
     large = [row for row in rows["lever"] if row["time_share"] >= _SMALLEST_LEVER]
     are_modules_named = False
@@ -578,6 +578,17 @@ def _levers(
         if row["module"] and not are_modules_named:
             yield Statement("command", f"tracedb ask {database} module_class")
             are_modules_named = True
+
+
+def _each(rows: dict[str, list[Row]], part: Part) -> str:
+    """What the mean time of a lever is of: a step, or a trace without steps."""
+    traces = rows["recording"]
+    if rows["period"]:
+        is_one = "step" in part and len(rows["period"]) == 1
+        return "" if is_one else " per step"
+    if len(traces) == 1:
+        return " in total"
+    return " per rank" if all(t["rank"] is not None for t in traces) else " per trace"
 
 
 def _latest(stragglers: list[Row]) -> str:

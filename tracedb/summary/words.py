@@ -238,7 +238,7 @@ def _lost_work(row: Row) -> str:
 def _lost_launch(row: Row) -> str:
     return (
         f"{_of(row)} GPU ops ({share(row['time_share'] or 0)} of GPU time) have no "
-        "launch in the trace: it was before the trace or dropped, so their op is "
+        "launch in the trace: that was before the trace or dropped, so their op is "
         "unknown"
     )
 
@@ -442,7 +442,7 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     """What could mark the steps of a trace, by its rows of `question.step_mark`.
 
     >>> marks_in_words([dict(option="--step-mark", mark="step")])
-    "--step-mark could use 'step'"
+    "`tracedb ingest --step-mark` could use 'step'"
     >>> marks_in_words([dict(option=None, mark=None, range_count=0)])
     'no user range marks them; call prof.step() after each (JAX: StepTraceAnnotation); \
 `tracedb ingest --one-step` takes the whole trace as one step, --step-mark takes \
@@ -468,4 +468,4 @@ functions or launches'
             "launches"
         )
     names = [f"'{row['mark']}'" for row in marks if row["option"] == option]
-    return f"{option} could use {', '.join(names[:_MOST_MARKS])}"
+    return f"`tracedb ingest {option}` could use {', '.join(names[:_MOST_MARKS])}"

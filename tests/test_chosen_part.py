@@ -277,6 +277,8 @@ def test_a_report_of_a_rank_has_only_its_rows(
         == whole
     )
     assert done["part"] == data["part"] == "rank 1"
+    assert min(row["s"][0] for row in data["timeline"]["rows"]) == 0
+    assert min(data["timeline"]["steps"]["start_ns"]) < data["timeline"]["lasts_ns"] / 9
     assert {lane["trace"] for lane in data["timeline"]["lanes"]} == {trace}
     assert {path["trace"] for path in data["timeline"]["paths"]} == {trace}
 

@@ -191,8 +191,8 @@ def timeline(
 ) -> dict[str, Any]:
     """Lanes, slices, critical paths and steps of a run, as data for the page.
 
-    With `traces`, only of these, without the path of the run. The places of the paths
-    must be stored (`places.put`).
+    With `traces`, only of these, from their own start on and without the path of the
+    run. The places of the paths must be stored (`places.put`).
     """
     steps = [
         step
@@ -204,7 +204,19 @@ def timeline(
     _put(connection, lanes, close, run)
     if traces is not None:
         connection.execute("DELETE FROM report_interval WHERE row = -1")
+        begin_ns = _moved_to_start(connection)
+        steps = [step._replace(start_ns=step.start_ns - begin_ns) for step in steps]
+        close = [(begin - begin_ns, end - begin_ns, name) for begin, end, name in close]
     return drawn(connection, Chosen(lanes, steps, close, hidden), most)
+
+
+def _moved_to_start(connection: duckdb.DuckDBPyConnection) -> int:
+    """[ns] Where the first slice began; now it begins at 0, and others likewise."""
+    query = "SELECT coalesce(min(start_ns), 0) FROM report_slice"
+    ((begin,),) = connection.execute(query).fetchall()
+    for table in ("report_slice", "report_interval"):
+        connection.execute(f"UPDATE {table} SET start_ns = start_ns - {begin}")
+    return int(begin)
 
 
 def drawn(

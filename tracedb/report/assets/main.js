@@ -13,7 +13,7 @@ function build() {
   const timeline = new Timeline(data.timeline);
   const drawn = part("timeline", "Timeline",
     data.is_job ? "The operations of each worker."
-      : "Host threads and GPU streams of all ranks on one clock, with the critical path in red: what each step waited for.", timeline.host);
+      : `Host threads and GPU streams${data.part ? "" : " of all ranks on one clock"}, with the critical path in red: what each step waited for.`, timeline.host);
   const late = new Set(["files", "issues"]);
   const sections = data.sections.map((section) => ({ section, isLate: late.has(section.name) }));
   const shownSection = ({ section }) => {
@@ -28,7 +28,7 @@ function build() {
     summary(data.summary),
     ...shownEarly, drawn, ...sections.filter((one) => !one.isLate && !early.has(one.section.name)).map(shownSection), ...sections.filter((one) => one.isLate).map(shownSection));
   document.body.append(tip);
-  end.append(`Written by tracedb ${data.version}. Times are relative to the start of the run. `,
+  end.append(`Written by tracedb ${data.version}. Times are relative to the start of ${data.part ? "its recording" : "the run"}. `,
     data.other_runs ? `The database has ${data.other_runs} more run${data.other_runs > 1 ? "s" : ""}. ` : "",
     "Charts: uPlot (MIT).");
   window.timeline = timeline;

@@ -180,6 +180,22 @@ def test_the_text_names_the_part(ingested: Ingested) -> None:
         assert "--rank 1" in line
 
 
+def test_runs_without_the_step_are_left_out(tmp_path: Path) -> None:
+    """The summary of a step is of the traces that have it."""
+    samples = [SAMPLES / name for name in ("generated_gpu", "loop_cpu")]
+    with tracedb.open(tmp_path / "runs.duckdb") as database:
+        database.ingest(samples)
+        runs = database.summary(step=5)["recording"]["run_id"].to_list()
+        text = repr(database.summary(step=5))
+        (run,) = database.sql(
+            "SELECT DISTINCT run_id FROM staging.step WHERE step = 5"
+        )["run_id"]
+    assert runs == [run]
+    assert "loop.kineto.json.gz" in text
+    assert "module --step 5" in text
+    assert "rank0" not in text
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

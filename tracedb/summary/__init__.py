@@ -67,6 +67,10 @@ def summary(
         for name in names
     }
     _check(database, part, answers["recording"])
+    if "step" in part:
+        having = database.relation("staging.step", **part)["trace_id"].implode()
+        recorded = answers["recording"]
+        answers["recording"] = recorded.filter(recorded["trace_id"].is_in(having))
     if part:
         runs = answers["recording"]["run_id"].unique().implode()
         answers = {

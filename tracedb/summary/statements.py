@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tracedb.catalog import find
-from tracedb.part import as_options, has, in_words
+from tracedb.part import FINER, as_options, has, in_words
 from tracedb.summary.words import (
     OF_LOGS,
     Known,
@@ -22,7 +22,7 @@ from tracedb.summary.words import (
 from tracedb.words import counted, duration, frame_within, share, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     import polars as pl
 
@@ -77,18 +77,27 @@ def statements(
 
 
 def _of_part(piece: Statement, part: Part) -> Statement:
-    """A command with the options that select the part, as far as it has them."""
+    """A command with the options that select the part, as far as it has them.
+
+    Where a finer question has more of them, that one is asked.
+    """
     if piece.kind != "command":
         return piece
-    asked = _ASKED.search(piece.text)
-    names = {*part}
-    if asked:
-        question = find(f"question.{asked[1]}")
-        names = {name for name in part if has(question, name)}
-    elif " --run " in piece.text:
+    text, names = piece.text, {*part}
+    if asked := _ASKED.search(text):
+        question = asked[1]
+        better = max([question, FINER.get(question, question)], key=_parts_of(part))
+        text = text.removesuffix(question) + better
+        names = {name for name in part if has(find(f"question.{better}"), name)}
+    elif " --run " in text:
         names -= {"run"}
     own = {name: value for name, value in part.items() if name in names}
-    return piece._replace(text=piece.text + as_options(own))
+    return piece._replace(text=text + as_options(own))
+
+
+def _parts_of(part: Part) -> Callable[[str], int]:
+    """How many of the numbers of a part a question can select."""
+    return lambda name: sum(has(find(f"question.{name}"), key) for key in part)
 
 
 def _statements(

@@ -43,12 +43,14 @@ CREATE VIEW question.lever (
     frame
 ) AS
 WITH
+own AS MATERIALIZED (FROM critical_path.path_lever),
+
 paths AS (
     SELECT
         run_id,
         sum(time_ns) AS time_ns,
         count(DISTINCT {'trace_id': trace_id, 'path_id': path_id}) AS path_count
-    FROM critical_path.path_lever
+    FROM own
     GROUP BY run_id
 ),
 
@@ -61,7 +63,7 @@ summed AS (
         count(*) AS path_count,
         round(sum(own.time_ns) / any_value(paths.path_count))::BIGINT AS mean_ns,
         sum(busy_ns)::BIGINT AS busy_ns
-    FROM critical_path.path_lever AS own
+    FROM own
     INNER JOIN paths USING (run_id)
     GROUP BY run_id, lever
 ),

@@ -146,6 +146,16 @@ def test_only_what_was_recorded_is_said_to_be_in_python(
     assert "in code that was not recorded" in brief
 
 
+def test_recording_takes_at_most_all_of_the_time() -> None:
+    """As estimated, many short events may cost more than was recorded."""
+    row = {"aspect": "profiler", "occurrences": 5, "time_ns": 10_000, "all_count": None}
+    ((mark, text), *_) = doubts([{**row, "time_share": 12.5}])
+    assert (mark, text) == (
+        "!",
+        "recording 5 events may have taken up to 100.0 % of the time",
+    )
+
+
 def test_means_of_ranks_are_not_called_totals(tmp_path: Path) -> None:
     """Without steps, the time of a lever is the mean of ranks; of one, the total."""
     for rank in range(2):

@@ -270,7 +270,7 @@ def _unexplained(row: Row) -> str:
 def _profiler(row: Row) -> str:
     return (
         f"recording {counted(row['occurrences'], 'event')} may have taken up to "
-        f"{share(row['time_share'] or 0)} of the time"
+        f"{share(min(row['time_share'] or 0, 1))} of the time"
     )
 
 
@@ -449,7 +449,8 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     >>> marks_in_words([dict(option="--step-mark", mark="step")])
     "`tracedb ingest --step-mark` could use 'step'"
     >>> marks_in_words([dict(option=None, mark=None, range_count=0)])
-    'no user range marks them; call prof.step() after each (JAX: StepTraceAnnotation); \
+    'no user range marks them (PyTorch: prof.step() after each; JAX: \
+StepTraceAnnotation; Nsight Systems, rocprofv3: NVTX or roctx ranges); \
 `tracedb ingest --one-step` takes the whole trace as one step, --step-mark takes \
 functions or launches'
 
@@ -468,8 +469,9 @@ functions or launches'
         )
     if option is None:
         return (
-            "no user range marks them; call prof.step() after each "
-            f"(JAX: StepTraceAnnotation); {_AS_ONE}, --step-mark takes functions or "
+            "no user range marks them (PyTorch: prof.step() after each; JAX: "
+            "StepTraceAnnotation; Nsight Systems, rocprofv3: NVTX or roctx ranges); "
+            f"{_AS_ONE}, --step-mark takes functions or "
             "launches"
         )
     names = [f"'{row['mark']}'" for row in marks if row["option"] == option]

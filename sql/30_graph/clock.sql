@@ -12,7 +12,7 @@ CREATE TABLE graph.clock (
     trace_id,
     -- The run.
     run_id,
-    -- The trace whose clock is the run's.
+    -- The trace whose clock is the run's, or that of the ranks that communicate with this one.
     reference_trace_id,
     -- Collectives used for the comparison.
     collective_count,
@@ -114,27 +114,29 @@ pair AS (
     GROUP BY ALL
 ),
 
--- Groups have their own references: from the run's first trace to those that share a group
--- with it, and so on, each by the fewest groups.
+-- Groups have their own references: from each trace to those that share a group with it,
+-- and so on, each from the first trace that can be reached, by the fewest groups.
 reached (
-    trace_id, run_id, level, collective_count, offset_ns, uncertainty_ns, is_ambiguous
+    trace_id, run_id, root_id, level, collective_count, offset_ns, uncertainty_ns,
+    is_ambiguous
 ) USING KEY (
     trace_id,
     any_value(run_id),
-    min(level),
-    arg_min(collective_count, level),
-    arg_min(offset_ns, level),
-    arg_min(uncertainty_ns, level),
-    arg_min(is_ambiguous, level)
+    arg_min(root_id, (root_id, level)),
+    arg_min(level, (root_id, level)),
+    arg_min(collective_count, (root_id, level)),
+    arg_min(offset_ns, (root_id, level)),
+    arg_min(uncertainty_ns, (root_id, level)),
+    arg_min(is_ambiguous, (root_id, level))
 ) AS (
-    SELECT
-        min(trace_id), run_id, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT, false
+    SELECT DISTINCT
+        trace_id, run_id, trace_id, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT, false
     FROM median
-    GROUP BY run_id
     UNION
     SELECT
         CASE WHEN is_forward THEN pair.trace_id ELSE pair.reference_id END AS trace_id,
         pair.run_id,
+        root_id,
         level + 1,
         pair.collective_count,
         reached.offset_ns + CASE WHEN is_forward THEN 1 ELSE -1 END * pair.offset_ns,
@@ -147,16 +149,17 @@ reached (
             pair.trace_id <> pair.reference_id
             AND reached.trace_id
             = CASE WHEN is_forward THEN pair.reference_id ELSE pair.trace_id END
+            AND root_id < CASE WHEN is_forward THEN pair.trace_id ELSE pair.reference_id END
     QUALIFY row_number() OVER (
         PARTITION BY CASE WHEN is_forward THEN pair.trace_id ELSE pair.reference_id END
-        ORDER BY level, pair.uncertainty_ns, pair.trace_id, pair.reference_id
+        ORDER BY root_id, level, pair.uncertainty_ns, pair.trace_id, pair.reference_id
     ) = 1
 )
 
 SELECT
     trace_id,
     reached.run_id,
-    min(trace_id) OVER (PARTITION BY reached.run_id),
+    root_id,
     collective_count,
     offset_ns,
     uncertainty_ns,

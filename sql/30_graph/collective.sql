@@ -46,7 +46,6 @@ member AS (
         collective.kind,
         element_count,
         element_type,
-        group_size,
         start_ns,
         end_ns,
         coalesce(awaited_ns, start_ns) AS awaited_ns,

@@ -19,8 +19,10 @@ CREATE TABLE graph.collective_match (
     run_id,
     -- The trace.
     trace_id,
-    -- Name of the process group.
+    -- Name of the process group, or what is known of it (`graph.unnamed_group`).
     process_group,
+    -- Its ranks, as far as known.
+    group_size,
     -- Number of the collective in its group, the same for all ranks.
     number,
     -- The matching node of the group's reference, its first trace.
@@ -34,7 +36,10 @@ WITH
 -- it.
 member AS (
     SELECT
-        collective.* EXCLUDE (start_ns, end_ns, kind),
+        collective.* EXCLUDE (start_ns, end_ns, kind, process_group, group_size, ordinal),
+        coalesce(unnamed.process_group, collective.process_group) AS process_group,
+        coalesce(unnamed.group_size, collective.group_size) AS group_size,
+        coalesce(unnamed.ordinal, collective.ordinal) AS ordinal,
         CASE WHEN sender IS NULL THEN kind END AS kind,
         sender IS NOT NULL AS is_message,
         collective.end_ns + base_ns AS end_ns,
@@ -42,16 +47,25 @@ member AS (
         CASE WHEN collective.start_ns < step.end_ns THEN step END AS step,
         count(sequence) OVER in_trace = count(*) OVER in_trace
         AND count(DISTINCT sequence) OVER in_trace = count(*) OVER in_trace AS is_numbered,
-        CASE WHEN is_numbered THEN sequence ELSE ordinal END AS own_number,
+        CASE
+            WHEN is_numbered THEN sequence ELSE coalesce(unnamed.ordinal, collective.ordinal)
+        END AS own_number,
         min(collective.trace_id) OVER in_group AS reference_id
     FROM staging.collective AS collective
     INNER JOIN staging.trace ON collective.trace_id = staging.trace.trace_id
+    LEFT JOIN graph.unnamed_group AS unnamed ON collective.node_id = unnamed.node_id
     ASOF LEFT JOIN staging.step AS step
         ON collective.trace_id = step.trace_id AND collective.start_ns >= step.start_ns
     WHERE collective.kind NOT IN ('send', 'recv') OR sender IS NOT NULL
     WINDOW
-        in_group AS (PARTITION BY collective.run_id, process_group),
-        in_trace AS (PARTITION BY collective.trace_id, process_group)
+        in_group AS (
+            PARTITION BY
+                collective.run_id, coalesce(unnamed.process_group, collective.process_group)
+        ),
+        in_trace AS (
+            PARTITION BY
+                collective.trace_id, coalesce(unnamed.process_group, collective.process_group)
+        )
 ),
 
 -- Enough collectives to determine a shift.
@@ -141,6 +155,7 @@ SELECT
     other.run_id,
     other.trace_id,
     other.process_group,
+    other.group_size,
     other.own_number - shift,
     base.node_id,
     is_ambiguous AND other.trace_id <> other.reference_id

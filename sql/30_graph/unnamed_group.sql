@@ -39,6 +39,7 @@ kernel AS (
         AND collective.kind NOT IN ('send', 'recv')
 ),
 
+-- Enough of them: every rank is compared with every other one.
 numbered AS (
     SELECT
         *,
@@ -47,7 +48,9 @@ numbered AS (
         ) AS ordinal
     FROM kernel
     WHERE step IS NOT NULL
-    QUALIFY ordinal <= 32
+    QUALIFY
+        ordinal <= 8
+        AND dense_rank() OVER (PARTITION BY trace_id, place ORDER BY step) <= 4
 ),
 
 pair AS (

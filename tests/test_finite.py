@@ -20,6 +20,7 @@ GUARDED = {
     "start_noise": ("start_count",),
     # At least 1.
     "phase": ("step_count",),
+    "lever": ("any_value(paths.path_count)",),
     # Guarded by its CASE: at least four values.
     "rank_test_p": ("((len(one)", "(1"),
     "scenario_path": ("max(base.path_count)", "max(own.path_count)"),

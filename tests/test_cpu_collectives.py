@@ -71,6 +71,28 @@ CHANGES: dict[str, tuple[list[dict[str, Any]], dict[int, Change]]] = {
 """How each case changes ranks: as edits, and in the job."""
 
 
+def assert_as_executed(
+    database: tracedb.Database,
+    edits: dict[str, list[dict[str, Any]]],
+    ends_ns: dict[str, list[list[int]]],
+) -> None:
+    """The ends of all steps are predicted, by SQL and by arrays.
+
+    `ends_ns` has them by scenario and rank, of the job in which that happened.
+    """
+    asked = [Edit(scenario=name, **edit) for name, of in edits.items() for edit in of]
+    with database.simulate(["replay"], asked) as simulated:
+        foretold = rows(simulated, ENDS)
+    with database.simulate(["replay"], asked, only_steps=True) as by_arrays:
+        assert rows(by_arrays, ENDS) == foretold
+    assert foretold == [
+        (name, rank, end)
+        for name in sorted(edits)
+        for rank, ends in enumerate(ends_ns[name])
+        for end in ends
+    ]
+
+
 @pytest.fixture(
     scope="module",
     params=sampled(
@@ -93,25 +115,16 @@ def test_changed_jobs_are_predicted(
 ) -> None:
     """They agree to the nanosecond, whichever rank is last before and after."""
     ranks, database = job
-    edits = [
-        Edit(scenario=name, **edit) for name, (of, _) in CHANGES.items() for edit in of
-    ]
-    with database.simulate(["replay"], edits) as simulated:
-        foretold = rows(simulated, ENDS)
-    with database.simulate(["replay"], edits, only_steps=True) as by_arrays:
-        assert rows(by_arrays, ENDS) == foretold
     happened = {
         name: execute(
             [changed.get(number, replace)(of) for number, of in enumerate(ranks)]
         )
         for name, (_, changed) in CHANGES.items()
     }
-    assert foretold == [
-        (name, rank, end)
-        for name in sorted(CHANGES)
-        for rank, of in enumerate(happened[name])
-        for end in of.ends_ns
-    ]
+    edits = {name: of for name, (of, _) in CHANGES.items()}
+    assert_as_executed(
+        database, edits, {n: [of.ends_ns for of in job] for n, job in happened.items()}
+    )
 
 
 def test_each_rank_waits_for_the_last(

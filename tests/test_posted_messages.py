@@ -27,21 +27,13 @@ from posted_job import (
     write,
 )
 from support import rows, sampled
+from test_cpu_collectives import assert_as_executed
 from test_ranks import UNTILED
 from test_simulation import assert_equal_to_reference
 
 import tracedb
-from tracedb import Edit
 
 RANKS = 3
-ENDS = """
-    SELECT scenario, rank, host_end_ns
-    FROM critical_path.step_period
-    INNER JOIN prediction.variant USING (variant_id)
-    INNER JOIN staging.step USING (step_id)
-    INNER JOIN staging.trace ON step.trace_id = trace.trace_id
-    WHERE scenario <> 'baseline' AND scenario IS NOT NULL ORDER BY scenario, rank, step
-"""
 _OP: dict[str, Any] = {"target": "host", "rank": 1, "name": "aten::linear"}
 CHANGES: dict[str, tuple[list[dict[str, Any]], Callable[[Job], Job]]] = {
     "it computes faster": (
@@ -83,20 +75,11 @@ def job(
 def test_changed_jobs_are_predicted(job: tuple[Job, tracedb.Database]) -> None:
     """They agree to the nanosecond, whichever rank is late before and after."""
     ranks, database = job
-    edits = [
-        Edit(scenario=name, **edit) for name, (of, _) in CHANGES.items() for edit in of
-    ]
-    with database.simulate(["replay"], edits) as simulated:
-        foretold = rows(simulated, ENDS)
-    with database.simulate(["replay"], edits, only_steps=True) as by_arrays:
-        assert rows(by_arrays, ENDS) == foretold
     happened = {name: execute(change(ranks)) for name, (_, change) in CHANGES.items()}
-    assert foretold == [
-        (name, rank, end)
-        for name in sorted(CHANGES)
-        for rank, of in enumerate(happened[name])
-        for end in of.ends_ns
-    ]
+    edits = {name: of for name, (of, _) in CHANGES.items()}
+    assert_as_executed(
+        database, edits, {n: [of.ends_ns for of in job] for n, job in happened.items()}
+    )
 
 
 def test_waits_are_those_of_the_job(job: tuple[Job, tracedb.Database]) -> None:

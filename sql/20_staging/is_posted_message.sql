@@ -5,5 +5,6 @@ CREATE MACRO staging.is_posted_message(
     -- The name of an op or a range.
     name
 ) AS (
-    regexp_matches(coalesce(name, ''), '^(gloo|mpi|ucc):(send|recv)')
+    (name LIKE 'gloo:%' OR name LIKE 'mpi:%' OR name LIKE 'ucc:%')
+    AND regexp_matches(name, '^[a-z]+:(send|recv)')
 );

@@ -38,7 +38,7 @@ late AS (
         is_ambiguous,
         own.sender IS NOT NULL AS is_message,
         own.is_on_cpu,
-        base_ns - other_base_ns AS apart_ns,
+        own_trace.base_ns - base.base_ns AS apart_ns,
         own.end_ns - base_op.end_ns + apart_ns AS late_ns,
         -- All ranks of some collectives have started before one ends, and a send by Gloo
         -- ends after its receive has started; any message is sent before it is received. A
@@ -59,11 +59,9 @@ late AS (
         END AS highest_ns
     FROM graph.collective_match AS match
     INNER JOIN staging.collective AS own ON match.node_id = own.node_id
-    INNER JOIN (SELECT trace_id, base_ns FROM staging.trace) AS own_trace
-        ON match.trace_id = own_trace.trace_id
+    INNER JOIN staging.trace AS own_trace ON match.trace_id = own_trace.trace_id
     INNER JOIN staging.collective AS base_op ON match.reference_node_id = base_op.node_id
-    INNER JOIN (SELECT trace_id, base_ns AS other_base_ns FROM staging.trace) AS base
-        ON base_op.trace_id = base.trace_id
+    INNER JOIN staging.trace AS base ON base_op.trace_id = base.trace_id
     WHERE match.trace_id IN (SELECT trace_id FROM staging.computing)
 ),
 
@@ -75,12 +73,9 @@ median AS (
         count(*) AS collective_count,
         quantile_disc(lowest_ns, 0.98) AS least_ns,
         quantile_disc(highest_ns, 0.02) AS most_ns,
-        bool_and(is_message) AS has_only_messages,
         CASE
-            WHEN
-                bool_and(is_on_cpu) AND least_ns <= most_ns AND 0 BETWEEN least_ns AND most_ns
-                THEN 0
-            WHEN NOT has_only_messages
+            WHEN bool_and(is_on_cpu) AND 0 BETWEEN least_ns AND most_ns THEN 0
+            WHEN NOT bool_and(is_message)
                 THEN quantile_disc(late_ns, 0.5) FILTER (NOT is_message)
             WHEN
                 least_ns > most_ns
@@ -96,7 +91,7 @@ median AS (
 
 pair AS (
     SELECT
-        median.* EXCLUDE (least_ns, most_ns, has_only_messages),
+        median.* EXCLUDE (least_ns, most_ns),
         quantile_disc(
             CASE
                 WHEN is_message OR is_mutual

@@ -27,7 +27,6 @@ bound AS (
         op.thread_id,
         op_id,
         coalesce(parent_op_id, -1) AS parent_op_id,
-        name,
         unnest([true, false]) AS is_start,
         unnest([start_ns, end_ns]) AS at_ns
     FROM staging.op AS op
@@ -46,7 +45,7 @@ following AS (
 ),
 
 -- Rests of a thread between top-level ops; and in them, where no inner op is open. An op
--- without inner ops computes, unless it is a wait.
+-- without inner ops computes.
 quiet AS (
     SELECT thread_id, start_ns, end_ns, false AS is_inside
     FROM graph.thread_rest
@@ -57,12 +56,11 @@ quiet AS (
     WHERE
         next_ns - at_ns >= 20_000
         AND (is_start OR parent_op_id > 0)
-        AND (NOT is_start OR next_op_id <> op_id OR name LIKE '%::wait_tensor')
+        AND (NOT is_start OR next_op_id <> op_id)
 ),
 
 ended AS (
     SELECT
-        call.op_id,
         call.run_id,
         call.trace_id,
         calling_thread_id AS thread_id,

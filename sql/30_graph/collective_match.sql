@@ -2,13 +2,12 @@
 -- their recorded number, or by their order in the process group (for messages: among those
 -- from one rank to another). Recordings may start at different collectives. So the
 -- orders are shifted against each other until kinds and sizes agree (each rank has its own
--- size in an all_to_all), steps are the same,
--- and ends differ by a constant time, that of the clocks; among several such shifts, the
--- one with the smallest difference is used. If ends differ by more than collectives last,
--- those of the same steps are matched if by some clock none ended before all had started;
--- on busy CPUs, ends differ by much. Nothing else is, except messages of the same steps:
--- sends may end long before their receives. Of these shifts, the one with the most messages
--- that agree is used.
+-- size in an all_to_all), steps are the same, and ends differ by a constant time, that of
+-- the clocks; among several such shifts, the one with the smallest difference is used. If
+-- ends differ by more than collectives last, those of the same steps are matched if by some
+-- clock none ended before all had started; on busy CPUs, ends differ by much. Nothing else
+-- is, except messages of the same steps: sends may end long before their receives. Of these
+-- shifts, the one with the most messages that agree is used.
 -- One row per collective of a rank that is matched with the group's reference, or belongs
 -- to it.
 -- Key: node_id.
@@ -32,14 +31,21 @@ CREATE TABLE graph.collective_match (
     is_ambiguous
 ) AS
 WITH
+grouped AS (
+    SELECT
+        collective.* EXCLUDE (process_group, group_size, ordinal),
+        coalesce(unnamed.process_group, collective.process_group) AS process_group,
+        coalesce(unnamed.group_size, collective.group_size) AS group_size,
+        coalesce(unnamed.ordinal, collective.ordinal) AS ordinal
+    FROM staging.collective AS collective
+    LEFT JOIN graph.unnamed_group AS unnamed USING (node_id)
+),
+
 -- A send without a recorded receiver is not matched: its order in a group does not reveal
 -- it.
 member AS (
     SELECT
-        collective.* EXCLUDE (start_ns, end_ns, kind, process_group, group_size, ordinal),
-        coalesce(unnamed.process_group, collective.process_group) AS process_group,
-        coalesce(unnamed.group_size, collective.group_size) AS group_size,
-        coalesce(unnamed.ordinal, collective.ordinal) AS ordinal,
+        collective.* EXCLUDE (start_ns, end_ns, kind),
         CASE WHEN sender IS NULL THEN kind END AS kind,
         sender IS NOT NULL AS is_message,
         collective.end_ns + base_ns AS end_ns,
@@ -47,25 +53,16 @@ member AS (
         CASE WHEN collective.start_ns < step.end_ns THEN step END AS step,
         count(sequence) OVER in_trace = count(*) OVER in_trace
         AND count(DISTINCT sequence) OVER in_trace = count(*) OVER in_trace AS is_numbered,
-        CASE
-            WHEN is_numbered THEN sequence ELSE coalesce(unnamed.ordinal, collective.ordinal)
-        END AS own_number,
+        CASE WHEN is_numbered THEN sequence ELSE ordinal END AS own_number,
         min(collective.trace_id) OVER in_group AS reference_id
-    FROM staging.collective AS collective
+    FROM grouped AS collective
     INNER JOIN staging.trace ON collective.trace_id = staging.trace.trace_id
-    LEFT JOIN graph.unnamed_group AS unnamed ON collective.node_id = unnamed.node_id
     ASOF LEFT JOIN staging.step AS step
         ON collective.trace_id = step.trace_id AND collective.start_ns >= step.start_ns
     WHERE collective.kind NOT IN ('send', 'recv') OR sender IS NOT NULL
     WINDOW
-        in_group AS (
-            PARTITION BY
-                collective.run_id, coalesce(unnamed.process_group, collective.process_group)
-        ),
-        in_trace AS (
-            PARTITION BY
-                collective.trace_id, coalesce(unnamed.process_group, collective.process_group)
-        )
+        in_group AS (PARTITION BY collective.run_id, process_group),
+        in_trace AS (PARTITION BY collective.trace_id, process_group)
 ),
 
 -- Enough collectives to determine a shift.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click.testing
@@ -14,11 +16,12 @@ torch.set_num_threads(1)  # other tests run beside these
 import tracedb  # noqa: E402  only where PyTorch is
 from tracedb.cli.main import tracedb as command  # noqa: E402
 from tracedb.record import Loop, Plan  # noqa: E402
+from tracedb.record.needs_torch import OLDEST  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
 SCRIPT = """
 import sys, torch
 weight = torch.ones(4, requires_grad=True)
@@ -176,3 +179,22 @@ def test_bad_arguments_are_reported_before_the_script_runs(
     assert done.stderr == (
         "tracedb: error: tracedb.record needs PyTorch: pip install 'tracedb[record]'\n"
     )
+
+
+def test_an_old_pytorch_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line names the version that the extra `record` declares as its oldest."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert extras["optional-dependencies"]["record"] == [f"torch>={OLDEST}"]
+    for name in [n for n in sys.modules if n.startswith("tracedb.record")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(torch, "__version__", "2.1.2+cu121")
+    path = tmp_path / "a.duckdb"
+    done = record(__file__, "-o", path)
+    assert done.exit_code == 2
+    assert done.stderr == (
+        f"tracedb: error: tracedb.record needs PyTorch {OLDEST} or newer, and this is "
+        "2.1.2+cu121: pip install --upgrade torch\n"
+    )
+    assert not path.exists()

@@ -10,13 +10,7 @@ writes `dlrm.kineto.json.gz`, `dlrm.et.json.gz` and `dlrm.measured.json`. To rec
 a training step of your own, pass it to `record` as a function without arguments.
 """
 
-from importlib.util import find_spec
-
-if find_spec("torch") is None:
-    raise ImportError(
-        "tracedb.record needs PyTorch: pip install 'tracedb[record]'", name="torch"
-    )
-
+from . import needs_torch  # noqa: F401 (it raises a clear error, before the others)
 from .ddp import record_ddp
 from .dlrm import (
     DLRM,

@@ -2,7 +2,7 @@
 -- threads for each group, and the profiler lists the groups of a rank in the order in which
 -- they were made: the threads, in order, are theirs. All groups may have been used, or all
 -- but the first, which has all ranks, or that one alone.
--- One row per such thread in a trace with several groups.
+-- One row per such thread in a run with several groups.
 -- Key: thread_id.
 CREATE VIEW staging.process_group_thread (
     -- The trace.
@@ -18,6 +18,7 @@ WITH
 listed AS (
     SELECT
         trace_id,
+        run_id,
         list_filter(
             try_cast((header -> '$.distributedInfo.pg_config') AS JSON []),
             lambda of: coalesce((of ->> '$.backend_config') LIKE '%gloo%', true)
@@ -48,14 +49,14 @@ numbered AS (
         (thread_count + 1) // 2 AS used_count,
         groups[
             CASE
-                WHEN used_count = 1 THEN 1
+                WHEN used_count = 1 OR group_count = 1 THEN 1
                 WHEN thread_count % 2 = 0 AND group_count - used_count BETWEEN 0 AND 1
                     THEN 1 + group_count - used_count + ordinal // 2
             END
         ] AS its
     FROM executing
     INNER JOIN listed USING (trace_id)
-    WHERE len(groups) > 1
+    WHERE run_id IN (SELECT run_id FROM listed WHERE len(groups) > 1)
 )
 
 SELECT

@@ -44,7 +44,7 @@ late AS (
         -- ends after its receive has started; any message is sent before it is received. A
         -- send on a GPU ends before its receive does, too.
         own.is_on_cpu AND (
-            own.kind IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
+            staging.meets_all_ranks(own.kind)
             OR is_message AND own.process_group LIKE 'gloo%'
         ) AS is_mutual,
         CASE
@@ -62,7 +62,11 @@ late AS (
     INNER JOIN staging.trace AS own_trace ON match.trace_id = own_trace.trace_id
     INNER JOIN staging.collective AS base_op ON match.reference_node_id = base_op.node_id
     INNER JOIN staging.trace AS base ON base_op.trace_id = base.trace_id
-    WHERE match.trace_id IN (SELECT trace_id FROM staging.computing)
+    WHERE
+        match.trace_id IN (SELECT trace_id FROM staging.computing)
+        -- Those that had not ended when the recording did tell no end.
+        AND own.end_ns > own.start_ns
+        AND base_op.end_ns > base_op.start_ns
 ),
 
 median AS (

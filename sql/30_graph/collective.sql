@@ -21,7 +21,8 @@ CREATE TABLE graph.collective (
     kind,
     -- Input elements, if known.
     element_count,
-    -- Whether it is a send that does not wait for its receiver.
+    -- Whether it does not wait for the others: a small send; or, on the CPU, a part that ended
+    -- before the last rank came, as in a gather: only the root waits for all.
     is_eager,
     -- Ranks of the group.
     group_size,
@@ -29,8 +30,8 @@ CREATE TABLE graph.collective (
     present_count,
     -- The part of the rank that arrived last, among the ranks in the run.
     last_node_id,
-    -- [ns] Start of that part, by the clock of this trace; of its own, for a send that does
-    -- not wait.
+    -- [ns] Start of that part, by the clock of this trace; of its own, for one that does not
+    -- wait.
     last_arrival_ns,
     -- [ns] Time waiting for that rank.
     waiting_ns,
@@ -49,6 +50,7 @@ member AS (
         start_ns,
         end_ns,
         coalesce(awaited_ns, start_ns) AS awaited_ns,
+        is_on_cpu,
         shift_ns,
         uncertainty_ns,
         rank,
@@ -128,7 +130,14 @@ split AS (
         member.*,
         present_count,
         last_node_id,
-        coalesce(member.kind = 'send' AND element_count <= most_elements, false) AS is_eager,
+        coalesce(member.kind = 'send' AND element_count <= most_elements, false)
+        OR is_on_cpu
+        AND meeting_kind <> 'message'
+        AND over_ns < last_arrival_ns
+        - CASE
+            WHEN staging.meets_all_ranks(member.kind) THEN uncertainty_ns + 10_000
+            ELSE 0
+        END AS is_eager,
         CASE
             WHEN is_eager THEN awaited_ns
             ELSE least(greatest(last_arrival_ns - shift_ns, awaited_ns), end_ns)

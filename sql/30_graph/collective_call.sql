@@ -1,7 +1,8 @@
--- The op that called each collective on the CPU: the last earlier one (`c10d::...`) of its
--- kind with a tensor of its size, if no other collective has started since; Gloo executes a
--- reduce_scatter as all_reduce. Its thread continues at once; the collective starts on a
--- thread of the process group.
+-- The op that called each collective on the CPU (`c10d::...`), one of its kind with a tensor
+-- of its size. Collectives start in the order of their calls. Those that were called before
+-- the recording have no call, and calls whose collectives are not recorded have none: as few
+-- as possible. Gloo executes a reduce_scatter as all_reduce. The calling thread continues at
+-- once; the collective starts on a thread of the process group.
 -- One row per op of a process group with a recorded call.
 -- Key: op_id.
 CREATE VIEW graph.collective_call (
@@ -36,7 +37,8 @@ call AS (
     WHERE name LIKE 'c10d::%'
 ),
 
--- Of each call, every size that its collective may have; -1 if none is recorded.
+-- Of each call, every size that its collective may have; -1 if none is recorded (PyTorch
+-- before 2.2 records none in lists of tensors).
 sized_call AS (
     SELECT
         call.* EXCLUDE (sizes),
@@ -57,24 +59,88 @@ sized_call AS (
             END
         ) AS element_count
     )
+),
+
+numbered_call AS (
+    SELECT
+        *,
+        row_number() OVER (
+            PARTITION BY trace_id, kind, element_count ORDER BY start_ns, op_id
+        ) AS number
+    FROM sized_call
+),
+
+executed AS (
+    SELECT
+        op.op_id,
+        op.run_id,
+        op.trace_id,
+        op.thread_id,
+        op.start_ns,
+        collective.kind,
+        CASE WHEN has_sizes THEN coalesce(element_count, -1) ELSE -1 END AS known_count,
+        row_number() OVER (
+            PARTITION BY op.trace_id, collective.kind, known_count
+            ORDER BY op.start_ns, op.op_id
+        ) AS number
+    FROM staging.op AS op
+    INNER JOIN staging.collective AS collective ON op.op_id = collective.node_id
+    INNER JOIN
+        (
+            SELECT trace_id, kind, max(element_count) >= 0 AS has_sizes
+            FROM sized_call
+            GROUP BY trace_id, kind
+        ) AS recorded
+        ON op.trace_id = recorded.trace_id AND collective.kind = recorded.kind
+),
+
+-- How many of its kind and size were called by then, and how many, up to it, were called
+-- before the recording.
+queued AS (
+    SELECT
+        executed.*,
+        coalesce(call.number, 0) AS called_count,
+        greatest(
+            max(executed.number - coalesce(call.number, 0)) OVER (
+                PARTITION BY executed.trace_id, executed.kind, known_count
+                ORDER BY executed.number
+            ),
+            0
+        ) AS earlier_count
+    FROM executed
+    ASOF LEFT JOIN numbered_call AS call
+        ON
+            executed.trace_id = call.trace_id
+            AND executed.kind = call.kind
+            AND known_count = call.element_count
+            AND executed.start_ns >= call.start_ns
+),
+
+-- The queue is empty at times: calls that always seem to wait are not executed.
+ordered AS (
+    SELECT
+        *,
+        earlier_count > coalesce(lag(earlier_count) OVER in_order, 0) AS is_earlier,
+        number - earlier_count + min(called_count - number + earlier_count) OVER (
+            PARTITION BY trace_id, kind, known_count
+            ORDER BY number
+            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+        ) AS call_number
+    FROM queued
+    WINDOW in_order AS (PARTITION BY trace_id, kind, known_count ORDER BY number)
 )
 
 SELECT
     op.op_id,
-    op.run_id,
-    op.trace_id,
+    run_id,
+    trace_id,
     op.thread_id,
     op.start_ns,
     call.op_id,
     call.thread_id,
     CASE WHEN call.end_ns <= op.start_ns THEN call.end_ns ELSE call.start_ns END
-FROM staging.op AS op
-INNER JOIN staging.collective AS collective ON op.op_id = collective.node_id
-ASOF INNER JOIN sized_call AS call
-    ON
-        op.trace_id = call.trace_id
-        AND collective.kind = call.kind
-        AND coalesce(collective.element_count, -1) = call.element_count
-        AND op.start_ns >= call.start_ns
-WHERE call.thread_id <> op.thread_id
+FROM ordered AS op
+INNER JOIN (SELECT *, number AS call_number, element_count AS known_count FROM numbered_call)
+    AS call USING (trace_id, kind, known_count, call_number)
+WHERE NOT is_earlier AND call.thread_id <> op.thread_id
 QUALIFY row_number() OVER (PARTITION BY call.op_id ORDER BY op.start_ns, op.op_id) = 1;

@@ -73,6 +73,7 @@ later AS (
         ON
             own.last_node_id = other.last_node_id
             AND own.run_arrival_ns < other.run_arrival_ns
+            AND NOT own.is_eager
             -- Where the call of `wait` is not recorded, most of the time waits for it.
             AND (
                 own.is_certain

@@ -21,7 +21,9 @@ CREATE TABLE prediction.rank_meeting (
     -- the one at whose end it arrives, or starts to wait for its message.
     position,
     -- Whether it is a message.
-    is_message
+    is_message,
+    -- Whether the others wait for it, but it does not wait for them.
+    is_eager
 ) AS
 WITH
 arrival AS (
@@ -33,7 +35,8 @@ arrival AS (
         event.thread_id,
         span.position AS arrival_position,
         span.position AS wait_position,
-        false AS is_message
+        false AS is_message,
+        is_eager
     FROM graph.collective AS collective
     INNER JOIN graph.top_level_event AS event USING (trace_id, node_id)
     INNER JOIN overhead.timeline AS span
@@ -47,7 +50,8 @@ arrival AS (
         wait.thread_id,
         posting.position,
         waiting.position,
-        true
+        true,
+        is_eager
     FROM graph.collective AS collective
     INNER JOIN graph.message_wait AS wait ON collective.node_id = annotation_id
     INNER JOIN overhead.timeline AS posting
@@ -74,6 +78,7 @@ SELECT
     thread_id,
     arrival_position,
     coalesce(waited.position, wait_position),
-    is_message
+    is_message,
+    is_eager
 FROM arrival
 LEFT JOIN waited ON arrival.op_id = waited.op_id;

@@ -32,4 +32,4 @@ ANTI JOIN prediction.removed_wait AS removed
         AND arrival.thread_id = removed.waiting_id
         AND meeting.position = removed.position
 -- A span at whose end it is woken, and would meet the others, already waits.
-WHERE NOT is_woken OR arrival.position < meeting.position;
+WHERE NOT is_eager AND (NOT is_woken OR arrival.position < meeting.position);

@@ -3,8 +3,8 @@
 -- and ends differ by various times, sends did not wait, but no receive ends before its send:
 -- of the offsets that this allows, the one nearest to the recorded clocks counts. On CPUs, a
 -- rank notices the end of a collective when it gets a core: the recorded clocks count, unless
--- by these a collective ended before all ranks had started it, or a message was received
--- before it was sent; then, the middle of what messages allow.
+-- by these a collective ended before all ranks had started it (`staging.meets_all_ranks`), or
+-- a message was received before it was sent; then, the middle of what messages allow.
 -- One row per trace of a run whose collectives are matched.
 -- Key: trace_id.
 CREATE TABLE graph.clock (
@@ -78,7 +78,8 @@ median AS (
         quantile_disc(lowest_ns, 0.98) AS least_ns,
         quantile_disc(highest_ns, 0.02) AS most_ns,
         CASE
-            WHEN bool_and(is_on_cpu) AND 0 BETWEEN least_ns AND most_ns THEN 0
+            WHEN bool_and(is_on_cpu) AND coalesce(least_ns, 0) <= 0 AND coalesce(most_ns, 0) >= 0
+                THEN 0
             WHEN NOT bool_and(is_message)
                 THEN quantile_disc(late_ns, 0.5) FILTER (NOT is_message)
             WHEN

@@ -61,37 +61,46 @@ sized_call AS (
     )
 ),
 
+collective AS (
+    SELECT op.op_id, op.run_id, op.trace_id, op.thread_id, op.start_ns, kind, element_count
+    FROM staging.op AS op
+    INNER JOIN staging.collective AS collective ON op.op_id = collective.node_id
+),
+
+-- Kinds of which both calls and collectives have sizes. Where a scatter receives, it has none.
+sized AS (
+    SELECT trace_id, kind
+    FROM collective
+    SEMI JOIN (FROM sized_call WHERE element_count >= 0) AS sized_call USING (trace_id, kind)
+    GROUP BY trace_id, kind
+    HAVING 2 * count(element_count) > count(*)
+),
+
 numbered_call AS (
     SELECT
         *,
         row_number() OVER (
-            PARTITION BY trace_id, kind, element_count ORDER BY start_ns, op_id
-        ) AS number
-    FROM sized_call
+            PARTITION BY trace_id, kind, known_count ORDER BY start_ns, op_id
+        ) AS call_number
+    FROM (
+        SELECT DISTINCT
+            call.* EXCLUDE (element_count),
+            CASE WHEN sized.kind IS NULL THEN -1 ELSE element_count END AS known_count
+        FROM sized_call AS call
+        LEFT JOIN sized USING (trace_id, kind)
+    )
 ),
 
 executed AS (
     SELECT
-        op.op_id,
-        op.run_id,
-        op.trace_id,
-        op.thread_id,
-        op.start_ns,
-        collective.kind,
-        CASE WHEN has_sizes THEN coalesce(element_count, -1) ELSE -1 END AS known_count,
+        collective.* EXCLUDE (element_count),
+        CASE WHEN sized.kind IS NULL THEN -1 ELSE coalesce(element_count, -1) END
+        AS known_count,
         row_number() OVER (
-            PARTITION BY op.trace_id, collective.kind, known_count
-            ORDER BY op.start_ns, op.op_id
+            PARTITION BY trace_id, kind, known_count ORDER BY start_ns, op_id
         ) AS number
-    FROM staging.op AS op
-    INNER JOIN staging.collective AS collective ON op.op_id = collective.node_id
-    INNER JOIN
-        (
-            SELECT trace_id, kind, max(element_count) >= 0 AS has_sizes
-            FROM sized_call
-            GROUP BY trace_id, kind
-        ) AS recorded
-        ON op.trace_id = recorded.trace_id AND collective.kind = recorded.kind
+    FROM collective
+    LEFT JOIN sized USING (trace_id, kind)
 ),
 
 -- How many of its kind and size were called by then, and how many, up to it, were called
@@ -99,10 +108,10 @@ executed AS (
 queued AS (
     SELECT
         executed.*,
-        coalesce(call.number, 0) AS called_count,
+        coalesce(call_number, 0) AS called_count,
         greatest(
-            max(executed.number - coalesce(call.number, 0)) OVER (
-                PARTITION BY executed.trace_id, executed.kind, known_count
+            max(executed.number - coalesce(call_number, 0)) OVER (
+                PARTITION BY executed.trace_id, executed.kind, executed.known_count
                 ORDER BY executed.number
             ),
             0
@@ -112,7 +121,7 @@ queued AS (
         ON
             executed.trace_id = call.trace_id
             AND executed.kind = call.kind
-            AND known_count = call.element_count
+            AND executed.known_count = call.known_count
             AND executed.start_ns >= call.start_ns
 ),
 
@@ -140,7 +149,6 @@ SELECT
     call.thread_id,
     CASE WHEN call.end_ns <= op.start_ns THEN call.end_ns ELSE call.start_ns END
 FROM ordered AS op
-INNER JOIN (SELECT *, number AS call_number, element_count AS known_count FROM numbered_call)
-    AS call USING (trace_id, kind, known_count, call_number)
+INNER JOIN numbered_call AS call USING (trace_id, kind, known_count, call_number)
 WHERE NOT is_earlier AND call.thread_id <> op.thread_id
 QUALIFY row_number() OVER (PARTITION BY call.op_id ORDER BY op.start_ns, op.op_id) = 1;

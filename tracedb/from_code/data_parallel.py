@@ -19,6 +19,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDSt
 from torch.distributed.algorithms.join import Join
 from torch.nn.modules import module as modules
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel import distributed as ddp
 
 from tracedb.from_code.changed import changed
 
@@ -32,6 +33,11 @@ _C10D: Any = distributed
 
 # Positions of the Reducer's arguments, which have no names.
 _ARE_SPARSE, _CAP, _FINDS_UNUSED, _FIRST_CAP = 4, 5, 6, 9
+_UNSYNCHRONIZED = dict.fromkeys(
+    ("_verify_param_shape_across_processes", "_sync_module_states"),
+    lambda *_, **__: None,
+)
+"""What models do first; the argument `init_sync` came only after PyTorch 2.6."""
 
 
 @contextmanager
@@ -41,7 +47,8 @@ def in_later_steps(recorder: Recorder) -> Iterator[None]:
 
     def begin(model: Any, *args: Any, **more: Any) -> None:  # noqa: ANN401
         """Skip the initial broadcast of the model, and have the buckets of later."""
-        make(model, *args, **{**more, "init_sync": False})
+        with changed(ddp, _UNSYNCHRONIZED):
+            make(model, *args, **more)
         # Optimizers that update parameters bucket by bucket wait for it.
         is_in_any_order = model.find_unused_parameters and not model.static_graph
         model._has_rebuilt_buckets = not is_in_any_order  # noqa: SLF001 (as they ask)

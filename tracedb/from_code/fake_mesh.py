@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import distributed
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh
@@ -50,7 +51,7 @@ class _Torch:
 
 _NUMBERED = ("arange", "tensor")
 _NUMBERS = "mesh"
-"""The property of a mesh that numbers its ranks."""
+"""What numbers the ranks of a mesh: a property, in older versions an attribute."""
 
 
 @contextmanager
@@ -62,24 +63,36 @@ def real_meshes(recorder: Recorder) -> Iterator[None]:
     before = {
         name: method
         for name, method in vars(DeviceMesh).items()
-        if isinstance(method, (FunctionType, staticmethod)) or name == _NUMBERS
+        if isinstance(method, (FunctionType, staticmethod))
     }
     for name, method in before.items():
         setattr(DeviceMesh, name, _real(method))
-    numbers = before[_NUMBERS].fget
-
-    def known(mesh: DeviceMesh) -> torch.Tensor:
-        with really():
-            found: torch.Tensor = numbers(mesh)
-        return found if is_real() else recorder.known_on_host(found)
-
-    setattr(DeviceMesh, _NUMBERS, property(known))
+    made = {"init_device_mesh": _really_called(device_mesh.init_device_mesh)}
     try:
-        with changed(device_mesh, {"torch": _Torch()}):
+        with (
+            changed(DeviceMesh, {_NUMBERS: _numbers(recorder)}),
+            changed(device_mesh, {"torch": _Torch(), **made}),
+            changed(distributed, made),
+        ):
             yield
     finally:
         for name, method in before.items():
             setattr(DeviceMesh, name, method)
+
+
+def _numbers(recorder: Recorder) -> property:
+    """The numbers of a mesh's ranks, known to other code than PyTorch's own."""
+    own = vars(DeviceMesh).get(_NUMBERS)
+
+    def known(mesh: DeviceMesh) -> torch.Tensor:
+        with really():
+            found: torch.Tensor = own.fget(mesh) if own else vars(mesh)[_NUMBERS]
+        return found if is_real() else recorder.known_on_host(found)
+
+    def keep(mesh: DeviceMesh, numbers: torch.Tensor) -> None:
+        vars(mesh)[_NUMBERS] = numbers
+
+    return property(known, None if own else keep)
 
 
 @contextmanager

@@ -419,6 +419,10 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
             "support; give its rank: src="
         )
 
+    def _has_hooks(self) -> bool:
+        """Return False: PyTorch before 2.7 asks groups of NCCL when they end."""
+        return False
+
     def getBackendName(self) -> str:  # noqa: N802 (as PyTorch has it)
         """The name of the backend."""
         return self.backend

@@ -37,7 +37,8 @@ from written_graphs import (
 
 import tracedb
 from tracedb.cli.main import tracedb as command
-from tracedb.from_code.graph import read
+from tracedb.from_code.graph import GraphNode, Values, read
+from tracedb.from_code.graph_memory import GraphMemory
 from tracedb.from_code.graph_program import subject
 from tracedb.from_code.graph_step import last_step
 from tracedb.from_code.host_times import HostTimes
@@ -288,6 +289,57 @@ def test_scalar_tensors_at_one_address_are_no_parameter(
     path.write_text(json.dumps(graph))
     held, known = of(path).memory, codes["images"].memory
     assert held.by_kind["parameter"] == known.by_kind["parameter"]
+
+
+def floats(storage: int, elements: int) -> Values:
+    """An argument or a result that begins where its storage does."""
+    value = [storage, storage, 0, elements, 4, "cpu"]
+    return Values(value, [elements], "Tensor(float)")
+
+
+def dispatched(
+    number: int, name: str, inputs: list[Values], outputs: list[Values]
+) -> GraphNode:
+    """An op of a graph."""
+    schema = f"aten::{name}(Tensor self) -> Tensor"
+    return GraphNode(
+        number, None, f"aten::{name}", 1, -1, 0, schema,
+        is_op=True, inputs=inputs, outputs=outputs, attributes={}, place=number,
+    )  # fmt: skip
+
+
+def test_what_a_replaced_op_makes_within_is_another_storage() -> None:
+    """It reuses the address of one that was freed, and is read in the backward pass.
+
+    The freed storage (400 B) is not there until then; an op that is not replaced and
+    reads what was made within counts it from its making.
+    """
+
+    def peak_bytes(*, is_read: bool) -> int:
+        memory = GraphMemory()
+        for given in (
+            dispatched(1, "mm", [floats(1, 50)], [floats(2, 100)]),
+            dispatched(2, "sum", [floats(2, 100)], [floats(3, 1)]),
+        ):
+            memory.op(given, "forward", is_on_gpu=True, is_view=False)
+        memory.within(dispatched(3, "mul", [floats(3, 1)], [floats(2, 25)]), "forward")
+        last = dispatched(4, "mm", [floats(1, 50)], [floats(4, 200)])
+        memory.op(last, "forward", is_on_gpu=True, is_view=False)
+        view = dispatched(5, "view", [floats(2, 25)], [floats(2, 25)])
+        if is_read:
+            memory.op(view, "backward", is_on_gpu=True, is_view=True)
+        else:
+            memory.made(view, "backward", is_view=True)
+        return memory.peak().peak_bytes
+
+    unread, read = peak_bytes(is_read=False), peak_bytes(is_read=True)
+    assert unread == peak_of(200, 800)
+    assert read == peak_of(200, 800, 100)
+
+
+def peak_of(*sizes: int) -> int:
+    """Sizes [B] in the blocks of 512 that a GPU's allocator has."""
+    return sum(-(-size // 512) * 512 for size in sizes)
 
 
 def test_a_graph_takes_as_long_as_its_code(

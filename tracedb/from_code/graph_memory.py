@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class _Held:
     holding: Holding
     is_there_before: bool
+    is_counted: bool = True
     phases: set[str] = field(default_factory=set)
 
 
@@ -63,6 +64,7 @@ class GraphMemory:
             if one.storage not in self._known or self._is_another(one):
                 made = one.held(0, "the caller", "setup", is_on_gpu=is_on_gpu)
                 self._enter(one.storage, made, is_there_before=True)
+            self._count(one.storage)
             self._use(one, phase)
         self._make(given, phase, read, is_on_gpu=is_on_gpu, is_view=is_view)
 
@@ -72,6 +74,19 @@ class GraphMemory:
         self._names[self.now] = given.name
         read = {storage for storage, _ in tensors(given.inputs)}
         self._make(given, phase, read, is_on_gpu=True, is_view=is_view)
+
+    def within(self, given: GraphNode, phase: str) -> None:
+        """Record what an op within a replaced one makes: a GPU has none of it.
+
+        It may have the address of a storage that was freed before, and be read again
+        in the backward pass. It counts if an op that is not replaced reads it.
+        """
+        read = {storage for storage, _ in tensors(given.inputs)}
+        for one in _storages(given.outputs):
+            if one.storage not in read:
+                made = one.held(self.now, given.name, phase, is_on_gpu=True)
+                unseen = _Held(made, is_there_before=False, is_counted=False)
+                self._known[one.storage] = unseen
 
     def _make(
         self, given: GraphNode, phase: str, read: set[object], *,
@@ -94,6 +109,13 @@ class GraphMemory:
         """Whether a scalar reuses the address of another storage."""
         there = self._known[one.storage].holding
         return not one.shape.dims and one.shape.dtype != there.dtype
+
+    def _count(self, storage: object) -> None:
+        """Count a storage from now on."""
+        held = self._known[storage]
+        if not held.is_counted:
+            held.is_counted = True
+            self._held.append(held)
 
     def _enter(self, storage: object, made: Holding, *, is_there_before: bool) -> None:
         held = _Held(made, is_there_before)

@@ -27,7 +27,7 @@ from tracedb.from_code.ops import Argument, Dispatched, Shape
 from tracedb.from_code.program import BACKWARD, PASSED_OVER, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tracedb.from_code.graph import Graph, GraphNode, Values
     from tracedb.from_code.memory import Memory
@@ -195,7 +195,9 @@ class Reader:
     def _as_on_gpu(self, given: GraphNode, node: Node) -> list[Node]:
         """What a GPU dispatches in place of a CPU op; empty if done by another node."""
         is_forward = bool(given.schema)
-        for made in [given] if is_forward else [n for n in given.walk() if n.schema]:
+        for inner in _within(given) if is_forward else ():
+            self.memory.within(inner, self._phase)
+        for made in [given] if is_forward else _within(given):
             self._enter(made.outputs, is_on_gpu=True)
             phase = self._phase if is_forward else "backward"
             self.memory.made(made, phase, is_view=made.is_view)
@@ -356,6 +358,11 @@ def _saved(given: GraphNode) -> Iterable[GraphNode]:
         if node.name == "aten::clone"
         and written & {storage for storage, _ in tensors(node.inputs)}
     ]
+
+
+def _within(given: GraphNode) -> Iterator[GraphNode]:
+    """The ops with a schema below a node."""
+    return (node for node in given.walk() if node is not given and node.schema)
 
 
 def _is_composite(given: GraphNode) -> bool:

@@ -339,3 +339,31 @@ def test_groups_are_told_by_their_threads(
     assert rows(database, query) == expected
     query = "SELECT max(abs(error_share)) FROM critical_path.step_time"
     assert rows(database, f"{query} WHERE method = 'replay'") == [(0,)]
+
+
+@pytest.mark.parametrize("is_called_last", [True, False])
+def test_threads_on_busy_cores_go_on_late(
+    *, is_called_last: bool, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """After a call, a thread waits, even if it is often late; not so elsewhere."""
+    chance = random.Random(5)  # noqa: S311
+    recorded, now, late = Recorded(), 0, 0
+    for step in range(8):
+        begun = now
+        for number in range(3):
+            recorded.add("aten::mm", 1, now, now + 900_000)
+            recorded.add("c10d::allreduce_", 1, now + 902_000, now + 920_000)
+            now += 920_000
+            if not is_called_last:
+                recorded.add("aten::mm", 1, now + 100_000, now + 200_000)
+            ended = now + 1000 * chance.randint(3_000, 4_000)
+            recorded.add("gloo:all_reduce", 2 + number % 2, now + 50_000, ended)
+            is_late = chance.random() < 0.3
+            late += is_late
+            now = ended + (1_200_000 if is_late else 45_000)
+        recorded.add(f"ProfilerStep#{step}", 1, begun, now)
+    (tmp_path / "job.json").write_text(json.dumps({"traceEvents": recorded.events}))
+    database.ingest([tmp_path / "job.json"])
+    found = rows(database, "SELECT count(*) FROM graph.thread_wait WHERE kind = 'join'")
+    assert 3 <= late <= 12
+    assert found == [(8 * 3 - (0 if is_called_last else late),)]

@@ -1,8 +1,8 @@
 -- Where a thread waited for collectives on the CPU that it had called, between ops or in one
 -- (FSDP and DTensor wait in ops of a backward pass): one ends in a recorded call that waits
 -- (`staging.work_wait`), or in a rest of the thread, which continues about as soon after
--- that as elsewhere. If several end there, the last one counts. Collectives that end by
--- chance, while the thread does something else that is not recorded, end far from the end
+-- that as elsewhere, or after a call after which most rests end so: the thread gets a busy
+-- core late. If several end there, the last one counts. Collectives that end by chance, while the thread does something else that is not recorded, end far from the end
 -- of the rest.
 -- One row per such call or rest in which a collective ends.
 -- Key: thread_id, start_ns.
@@ -65,9 +65,12 @@ ended AS (
         call.trace_id,
         calling_thread_id AS thread_id,
         call.thread_id AS worker_thread_id,
+        calling.name,
+        calling.end_ns AS call_end_ns,
         event.end_ns,
         CASE WHEN wait.end_ns >= event.end_ns THEN wait.start_ns END AS wait_start_ns
     FROM graph.collective_call AS call
+    INNER JOIN staging.op AS calling ON calling_op_id = calling.op_id
     INNER JOIN graph.top_level_event AS event ON call.op_id = event.node_id
     ASOF LEFT JOIN staging.work_wait AS wait
         ON calling_thread_id = wait.thread_id AND event.end_ns > wait.start_ns
@@ -95,18 +98,23 @@ typical AS (
     FROM last
     WHERE wait_start_ns IS NULL AND 10 * delay_ns <= rest_ns AND NOT is_inside
     GROUP BY trace_id
+),
+
+judged AS (
+    SELECT
+        last.*,
+        NOT is_inside AND abs(last.start_ns - call_end_ns) <= 20_000 AS is_after_call,
+        wait_start_ns IS NOT NULL
+        OR coalesce(last.delay_ns <= 4 * typical.delay_ns, false)
+        AND CASE WHEN is_inside THEN 10 ELSE 2 END * last.delay_ns <= rest_ns AS is_soon
+    FROM last
+    LEFT JOIN typical USING (trace_id)
 )
 
-SELECT
-    last.run_id,
-    trace_id,
-    last.thread_id,
-    last.worker_thread_id,
-    last.start_ns,
-    last.end_ns
-FROM last
-LEFT JOIN typical USING (trace_id)
-WHERE
-    wait_start_ns IS NOT NULL
-    OR last.delay_ns <= 4 * typical.delay_ns
-    AND CASE WHEN is_inside THEN 10 ELSE 2 END * last.delay_ns <= last.rest_ns;
+SELECT run_id, trace_id, thread_id, worker_thread_id, start_ns, end_ns
+FROM judged
+QUALIFY
+    is_soon
+    OR is_after_call
+    AND 2 * delay_ns <= rest_ns
+    AND avg(is_soon::INTEGER) OVER (PARTITION BY trace_id, name, is_after_call) > 0.5;

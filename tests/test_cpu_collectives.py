@@ -44,6 +44,7 @@ def moving(rank: Rank, less_ns: int) -> Rank:
     return replace(rank, moving_ns=(first - less_ns, second - less_ns))
 
 
+STRAGGLER = "SELECT rank, waiting_ns FROM question.straggler ORDER BY rank"
 _OP: dict[str, Any] = {"target": "host", "rank": 0, "name": "aten::mm"}
 Change = Callable[[Rank], Rank]
 faster, slowest = partial(computing, factor=0.5), partial(computing, factor=3)
@@ -276,9 +277,12 @@ def test_ranks_on_busy_cores_end_late(
 
 GROUPS = [[[0, 1], [2, 3]], [[0, 2], [1, 3]]]
 """Two ways to pair four ranks: all reduce in one pair, then in the other."""
+SAME_GROUPS = [[[0, 1, 2, 3]], [[0, 1, 2, 3]]]
 
 
-def _paired_jobs(chance: random.Random, spare: int) -> Iterator[tuple[Any, int]]:
+def _grouped_jobs(
+    chance: random.Random, spare: int, layout: list[list[list[int]]] = GROUPS
+) -> Iterator[tuple[Any, int]]:
     """Recordings of four ranks in two groups each, and how long each rank waits.
 
     The group of all ranks and some more are made, too, and not used.
@@ -290,7 +294,7 @@ def _paired_jobs(chance: random.Random, spare: int) -> Iterator[tuple[Any, int]]
     called, executed = {"Input Dims": [[[64]]]}, {"Input Dims": [[64]]}
     for step in range(6):
         begun = list(now)
-        for turn, pairs in enumerate(GROUPS):
+        for turn, pairs in enumerate(layout):
             for rank in ranks:
                 ended = now[rank] + 1000 * chance.randint(500, 3_000)
                 recorded[rank].add("aten::mm", 1, now[rank], ended, **matrices)
@@ -314,7 +318,7 @@ def _paired_jobs(chance: random.Random, spare: int) -> Iterator[tuple[Any, int]]
             now[rank] += 10_000
             recorded[rank].add(f"ProfilerStep#{step}", 1, begun[rank], now[rank])
     for rank in ranks:
-        mine = [next(pair for pair in pairs if rank in pair) for pairs in GROUPS]
+        mine = [next(pair for pair in pairs if rank in pair) for pairs in layout]
         groups = [list(ranks), *mine, *([list(ranks)] * spare)]
         listed = [
             {"pg_name": str(place), "ranks": of, "pg_size": len(of)}
@@ -330,15 +334,52 @@ def test_groups_are_told_by_their_threads(
     spare: int, tmp_path: Path, database: tracedb.Database
 ) -> None:
     """Ranks wait for those of their group; if it is not known, for none."""
-    jobs = list(_paired_jobs(random.Random(4), spare))  # noqa: S311
+    jobs = list(_grouped_jobs(random.Random(4), spare))  # noqa: S311
     for rank, (document, _) in enumerate(jobs):
         (tmp_path / f"rank{rank}.json").write_text(json.dumps(document))
     database.ingest([tmp_path], run="job")
-    query = "SELECT rank, waiting_ns FROM question.straggler ORDER BY rank"
     expected = [] if spare else [(rank, ns) for rank, (_, ns) in enumerate(jobs)]
-    assert rows(database, query) == expected
+    assert rows(database, STRAGGLER) == expected
     query = "SELECT max(abs(error_share)) FROM critical_path.step_time"
     assert rows(database, f"{query} WHERE method = 'replay'") == [(0,)]
+
+
+@pytest.mark.parametrize("layout", [GROUPS, SAME_GROUPS])
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_that_are_not_listed_are_told_by_threads_and_times(
+    seed: int,
+    layout: list[list[list[int]]],
+    tmp_path: Path,
+    database: tracedb.Database,
+) -> None:
+    """PyTorch before 2.3 lists no groups: each rank waits for those of its group."""
+    jobs = list(_grouped_jobs(random.Random(seed), 0, layout))  # noqa: S311
+    for rank, (document, _) in enumerate(jobs):
+        del document["distributedInfo"]["pg_config"]
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(document))
+    database.ingest([tmp_path], run="job")
+    assert rows(database, STRAGGLER) == [
+        (rank, ns) for rank, (_, ns) in enumerate(jobs)
+    ]
+    found = rows(
+        database, "SELECT DISTINCT process_group, group_size FROM graph.collective"
+    )
+    groups = [of for pairs in layout for of in pairs]
+    assert sorted(size for _, size in found) == sorted(map(len, groups))
+
+
+def test_threads_without_a_partner_tell_no_group(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """If a group used one of its two threads, pairs of threads are not known."""
+    jobs = list(_grouped_jobs(random.Random(1), 0))  # noqa: S311
+    for rank, (document, _) in enumerate(jobs):
+        del document["distributedInfo"]["pg_config"]
+        for event in document["traceEvents"]:
+            event["tid"] = 12 if event["tid"] == 13 else event["tid"]
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(document))
+    database.ingest([tmp_path], run="job")
+    assert rows(database, STRAGGLER) == []
 
 
 @pytest.mark.parametrize("is_called_last", [True, False])

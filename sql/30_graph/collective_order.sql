@@ -10,7 +10,8 @@ CREATE TABLE graph.collective_order (
     run_id,
     -- The trace.
     trace_id,
-    -- Name of the process group, or what is known of it (`graph.unnamed_group`).
+    -- Name of the process group, or what is known of it (`graph.unnamed_group`,
+    -- `graph.thread_group`).
     process_group,
     -- Its ranks, as far as known.
     group_size,
@@ -47,20 +48,14 @@ WITH
 grouped AS (
     SELECT
         collective.* EXCLUDE (process_group, group_size, ordinal),
-        coalesce(unnamed.process_group, collective.process_group) AS process_group,
-        coalesce(unnamed.group_size, collective.group_size) AS group_size,
-        CASE
-            WHEN is_on_cpu
-                THEN row_number() OVER (
-                    PARTITION BY
-                        collective.trace_id, collective.process_group, sender, receiver
-                    ORDER BY
-                        coalesce(called_ns, collective.start_ns), collective.start_ns, node_id
-                )
-            ELSE coalesce(unnamed.ordinal, collective.ordinal)
-        END AS ordinal
+        coalesce(executed.process_group, unnamed.process_group, collective.process_group)
+        AS process_group,
+        coalesce(executed.group_size, unnamed.group_size, collective.group_size) AS group_size,
+        coalesce(unnamed.ordinal, collective.ordinal) AS given_ordinal,
+        coalesce(called_ns, collective.start_ns) AS called_ns
     FROM staging.collective AS collective
     LEFT JOIN graph.unnamed_group AS unnamed USING (node_id)
+    LEFT JOIN graph.thread_group AS executed USING (node_id)
     LEFT JOIN graph.collective_call AS call ON node_id = call.op_id
 ),
 
@@ -79,7 +74,15 @@ member AS (
         CASE WHEN collective.start_ns < step.end_ns THEN step END AS step,
         count(sequence) OVER in_trace = count(*) OVER in_trace
         AND count(DISTINCT sequence) OVER in_trace = count(*) OVER in_trace AS is_numbered,
-        CASE WHEN is_numbered THEN sequence ELSE ordinal END AS number,
+        CASE
+            WHEN is_numbered THEN sequence
+            WHEN is_on_cpu
+                THEN row_number() OVER (
+                    PARTITION BY collective.trace_id, process_group, sender, receiver
+                    ORDER BY called_ns, collective.start_ns, node_id
+                )
+            ELSE given_ordinal
+        END AS number,
         count(*) OVER in_trace AS group_count,
         CASE WHEN is_on_cpu THEN concat(collective.kind, ' ', element_count) END AS signature,
         min(collective.trace_id) OVER in_group AS reference_id

@@ -1,13 +1,13 @@
 -- By how much the order of collectives of each trace is shifted against that of the group's
 -- reference (`graph.collective_order`): recordings may start at different collectives. The
--- orders are shifted until kinds and sizes agree (each rank has its own size in an
--- all_to_all, gather or scatter), steps are the same, and ends differ by a constant time,
--- that of the clocks; among several such shifts, the one with the smallest difference is
--- used. If ends differ by more than collectives last, those of the same steps are matched if
--- by some clock none ended before all had started; on busy CPUs, ends differ by much, and
--- nothing but the same steps is matched if there are any. Nothing else is, except messages
--- of the same steps: sends may end long before their receives. Of these shifts, the one with
--- the most messages that agree is used.
+-- orders are shifted until kinds and sizes agree (unless each rank has its own,
+-- `staging.has_size_per_rank`), steps are the same, and ends differ by a constant time, that
+-- of the clocks; among several such shifts, the one with the smallest difference is used. If
+-- ends differ by more than collectives last, those of the same steps are matched if by some
+-- clock none ended before all had started; on busy CPUs, ends differ by much, and nothing
+-- but the same steps is matched if there are any. Nothing else is, except messages of the
+-- same steps: sends may end long before their receives. Of these shifts, the one with the
+-- most messages that agree is used.
 -- One row per trace and process group whose shift is found.
 -- Key: trace_id, process_group.
 CREATE VIEW graph.collective_shift (
@@ -32,7 +32,7 @@ pair AS (
             other.kind IS NOT DISTINCT FROM base.kind
             AND (
                 coalesce(other.element_count = base.element_count, true)
-                OR other.kind IN ('all_to_all', 'gather', 'scatter')
+                OR staging.has_size_per_rank(other.kind)
             )
             OR other.signature = base.next_signature
             AND other.next_signature = base.signature

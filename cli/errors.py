@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from traceback import walk_tb
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -99,7 +100,31 @@ def _line(error: BaseException) -> str | None:
         return _usage(error)
     if isinstance(error, (TracedbError, *_independent_errors())):
         return str(error)
+    if isinstance(error, ImportError):
+        return _of_library(error)
     return _of_system(error)
+
+
+def _of_library(error: ImportError) -> str | None:
+    """Why a library cannot be imported; None if it is a module of tracedb's own.
+
+    Libraries may not fit one another: pyarrow, say, asks for another version of NumPy
+    than an old PyTorch does, and installing them does not tell.
+    """
+    library = (error.name or _innermost(error)).partition(".")[0]
+    if library in {"", "tracedb"}:
+        return None
+    said = " ".join(str(error).split())
+    return (
+        f"{library}, which tracedb needs, cannot be imported: {said}; install versions "
+        "of these libraries that fit one another"
+    )
+
+
+def _innermost(error: ImportError) -> str:
+    """The name of the module that raised it."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__", "")) if frames else ""
 
 
 def _of_system(error: BaseException) -> str | None:

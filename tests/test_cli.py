@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import time
+from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -1369,3 +1370,23 @@ def test_shell_completion(words: str, expected: str) -> None:
         env={**os.environ, "_TRACEDB_COMPLETE": "bash_complete", **told},
     )
     assert expected in done.stdout.splitlines(), done
+
+
+def test_a_library_that_does_not_fit_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a pyarrow that asks for NumPy 2 where an old PyTorch needs NumPy 1."""
+    (tmp_path / "tables.py").write_text('raise ImportError("tables needs another")')
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def told(module: str) -> click.testing.Result:
+        importing = lambda **_: import_module(module)  # noqa: E731 (no more than that)
+        monkeypatch.setattr(ingest.ingest, "callback", importing)
+        return click.testing.CliRunner().invoke(tracedb, ["ingest", "x", "--db", "y"])
+
+    assert told("tables").exit_code == told("absent_library").exit_code == 2
+    start, end = "tracedb: error: ", "install versions of these libraries that fit"
+    broken = "tables, which tracedb needs, cannot be imported: tables needs another; "
+    assert told("tables").stderr.startswith(start + broken + end)
+    assert "No module named 'absent_library'" in told("absent_library").stderr
+    assert isinstance(told("tracedb.absent").exception, ImportError)

@@ -528,8 +528,9 @@ def _host(types: list[Row], traces: list[Row]) -> list[str]:
     if not count and any(trace["has_stack"] for trace in traces):
         reason = (
             "only Python functions were recorded, no ops: the profiler records ops on "
-            "the thread that starts it; for others, set profile_all_threads=True in "
-            "its experimental_config"
+            "the thread that starts it; start it on the one that trains, or set "
+            "profile_all_threads=True in its experimental_config (not in PyTorch 2.6 "
+            "and before)"
         )
         return [reason]
     if not count:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
-from types import FunctionType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ from torch.distributed import device_mesh  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from tracedb.from_code import fake_mesh  # noqa: E402
+from tracedb.from_code.composed import parts  # noqa: E402
+from tracedb.from_code.fake_cuda import Stream  # noqa: E402
 from tracedb.from_code.fake_run import FakeRun  # noqa: E402
 from tracedb.from_code.job import Job  # noqa: E402
 
@@ -74,8 +77,11 @@ def test_a_mesh_is_made_of_real_numbers(monkeypatch: pytest.MonkeyPatch) -> None
     older = FunctionType(code, made_there)
     monkeypatch.setattr(device_mesh, "init_device_mesh", older)
     monkeypatch.setattr(distributed, "init_device_mesh", older)
+    importing = ModuleType("importing")  # as PyTorch's sharded models do
+    monkeypatch.setitem(sys.modules, "importing", importing)
+    monkeypatch.setattr(importing, "init_device_mesh", older, raising=False)
     with FakeRun(GPU).inside():
-        for module in (device_mesh, distributed):
+        for module in (device_mesh, distributed, importing):
             made: Any = module.init_device_mesh
             assert made(4).mesh.tolist() == [[0, 1], [2, 3]]
 
@@ -103,3 +109,23 @@ def test_models_need_no_argument_to_skip_their_first_broadcast(
     monkeypatch.setattr(DistributedDataParallel, "__init__", older)
     with one_of_two_ranks():
         assert isinstance(DistributedDataParallel(nn.Linear(4, 2)), nn.Module)
+
+
+def called(name: str) -> Any:  # noqa: ANN401 (a function)
+    """What is called in place of an op of sharded models."""
+    schema = SimpleNamespace(name=f"fsdp::{name}")
+    op = SimpleNamespace(namespace="fsdp", _schema=schema)
+    recorder: Any = None
+    return parts(op, recorder)
+
+
+def test_sharded_models_put_gradients_of_several_types_side_by_side() -> None:
+    """The ops that PyTorch 2.15 has for that."""
+    given = [torch.ones(4, 3), torch.full((2,), 2.0)]
+    for last in (torch.float32, torch.bfloat16):
+        out = torch.empty(2, 7)
+        called("chunk_cat_mixed_dtype")([given[0], given[1].to(last)], 0, 2, out=out)
+        assert out.tolist() == [[1.0] * 6 + [2.0]] * 2
+    stream = Stream()
+    told = (stream.stream_id, stream.device_index, stream.device_type)
+    assert called("record_grad_output_stream")(given[0], *told) is None

@@ -60,8 +60,19 @@ def _sharded() -> dict[str, Callable[..., object]]:
         "all_gather_copy_in": sharded.all_gather_copy_in_cuda,
         "split_with_sizes_copy": sharded.split_with_sizes_copy,
         "chunk_cat": sharded.chunk_cat,
+        "chunk_cat_mixed_dtype": _chunk_cat,  # PyTorch 2.15
+        "record_grad_output_stream": lambda *_: None,  # likewise; CUDA has no need
         "copy_": lambda into, given: into.copy_(given),
     }
+
+
+def _chunk_cat(
+    tensors: list[torch.Tensor], dim: int, num_chunks: int, *, out: torch.Tensor
+) -> None:
+    """Put gradients side by side; those of several types are cast first."""
+    if len({one.dtype for one in tensors}) > 1:
+        tensors = [one.to(out.dtype) for one in tensors]
+    torch._chunk_cat(tensors, dim, num_chunks, out=out)  # noqa: SLF001 (as they do)
 
 
 def _awaited(recorder: Recorder, tensor: torch.Tensor) -> torch.Tensor:

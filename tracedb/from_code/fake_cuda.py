@@ -71,6 +71,8 @@ class Stream:
     """A CUDA stream. The default one has number 0."""
 
     device_index = priority = 0
+    device_type = 1
+    """CUDA's number among the types of devices."""
 
     def __init__(self, device: Any = None, **_: object) -> None:  # noqa: ANN401 (as PyTorch has it)
         """Take its device, and the next number."""

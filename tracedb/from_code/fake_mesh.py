@@ -6,13 +6,13 @@ methods run on real tensors, unseen by the recorder.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import sys
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import distributed
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh
@@ -50,6 +50,7 @@ class _Torch:
 
 
 _NUMBERED = ("arange", "tensor")
+_MAKES = "init_device_mesh"
 _NUMBERS = "mesh"
 """What numbers the ranks of a mesh: a property, in older versions an attribute."""
 
@@ -67,17 +68,31 @@ def real_meshes(recorder: Recorder) -> Iterator[None]:
     }
     for name, method in before.items():
         setattr(DeviceMesh, name, _real(method))
-    made = {"init_device_mesh": _really_called(device_mesh.init_device_mesh)}
     try:
         with (
             changed(DeviceMesh, {_NUMBERS: _numbers(recorder)}),
-            changed(device_mesh, {"torch": _Torch(), **made}),
-            changed(distributed, made),
+            changed(device_mesh, {"torch": _Torch()}),
+            _really_made(),
         ):
             yield
     finally:
         for name, method in before.items():
             setattr(DeviceMesh, name, method)
+
+
+@contextmanager
+def _really_made() -> Iterator[None]:
+    """Make new meshes of real tensors, in all modules that have imported what does."""
+    usual = device_mesh.init_device_mesh
+    having = [
+        module
+        for module in list(sys.modules.values())
+        if getattr(module, "__dict__", {}).get(_MAKES) is usual
+    ]
+    with ExitStack() as stack:
+        for module in having:
+            stack.enter_context(changed(module, {_MAKES: _really_called(usual)}))
+        yield
 
 
 def _numbers(recorder: Recorder) -> property:

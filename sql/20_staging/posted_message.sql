@@ -33,28 +33,19 @@ WITH
 -- The ranks of a trace's only group.
 only_group AS (
     SELECT trace_id, any_value(ranks) AS ranks
-    FROM (
-        SELECT
-            trace_id,
-            try_cast(
-                (unnest(try_cast((header -> '$.distributedInfo.pg_config') AS JSON [])) -> '$.ranks')
-                AS BIGINT []
-            ) AS ranks
-        FROM raw.trace
-    )
+    FROM staging.listed_group
     GROUP BY trace_id
     HAVING count(DISTINCT ranks) = 1 AND count(ranks) = count(*)
 ),
 
 grouped AS (
     SELECT
-        trace.trace_id,
+        trace_id,
         rank,
         world_size,
-        (header -> '$.distributedInfo.pg_config') IS NULL AS has_all_ranks,
+        trace_id NOT IN (SELECT trace_id FROM staging.listed_group) AS has_all_ranks,
         ranks
-    FROM staging.trace AS trace
-    INNER JOIN raw.trace AS recorded USING (trace_id)
+    FROM staging.trace
     LEFT JOIN only_group USING (trace_id)
 ),
 

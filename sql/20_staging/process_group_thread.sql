@@ -19,11 +19,13 @@ listed AS (
     SELECT
         trace_id,
         run_id,
-        list_filter(
-            try_cast((header -> '$.distributedInfo.pg_config') AS JSON []),
-            lambda of: coalesce((of ->> '$.backend_config') LIKE '%gloo%', true)
-        ) AS groups
-    FROM raw.trace
+        row_number() OVER (PARTITION BY trace_id ORDER BY position) AS place,
+        concat_ws(' ', name, ranks_text) AS process_group,
+        group_size,
+        count(*) OVER (PARTITION BY trace_id) AS group_count
+    FROM staging.listed_group
+    INNER JOIN staging.trace USING (trace_id)
+    WHERE coalesce(backends LIKE '%gloo%', true)
 ),
 
 executing AS (
@@ -41,27 +43,26 @@ executing AS (
     WINDOW in_order AS (PARTITION BY op.trace_id ORDER BY try_cast(tid AS BIGINT), thread_id)
 ),
 
-numbered AS (
+placed AS (
     SELECT
         trace_id,
         thread_id,
-        len(groups) AS group_count,
         (thread_count + 1) // 2 AS used_count,
-        groups[
-            CASE
-                WHEN used_count = 1 OR group_count = 1 THEN 1
-                WHEN thread_count % 2 = 0 AND group_count - used_count BETWEEN 0 AND 1
-                    THEN 1 + group_count - used_count + ordinal // 2
-            END
-        ] AS its
+        CASE
+            WHEN used_count = 1 OR group_count = 1 THEN 1
+            WHEN thread_count % 2 = 0 AND group_count - used_count BETWEEN 0 AND 1
+                THEN 1 + group_count - used_count + ordinal // 2
+        END AS place
     FROM executing
-    INNER JOIN listed USING (trace_id)
-    WHERE run_id IN (SELECT run_id FROM listed WHERE len(groups) > 1)
+    INNER JOIN (SELECT DISTINCT trace_id, run_id, group_count FROM listed) AS counted
+        USING (trace_id)
+    WHERE run_id IN (SELECT run_id FROM listed WHERE group_count > 1)
 )
 
 SELECT
     trace_id,
     thread_id,
-    coalesce((its ->> '$.pg_name') || ' ' || (its ->> '$.ranks'), 'of trace ' || trace_id),
-    try_cast(its ->> '$.pg_size' AS INTEGER)
-FROM numbered;
+    coalesce(process_group, 'of trace ' || trace_id),
+    group_size
+FROM placed
+LEFT JOIN listed USING (trace_id, place);

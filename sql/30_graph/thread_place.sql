@@ -45,12 +45,11 @@ executed AS (
     INNER JOIN staging.op AS op ON collective.node_id = op.op_id
     INNER JOIN staging.thread AS thread ON op.thread_id = thread.thread_id
     INNER JOIN staging.trace AS trace ON collective.trace_id = trace.trace_id
-    INNER JOIN raw.trace AS recorded ON collective.trace_id = recorded.trace_id
     ASOF LEFT JOIN staging.step AS step
         ON collective.trace_id = step.trace_id AND collective.start_ns >= step.start_ns
     WHERE
         collective.kind NOT IN ('send', 'recv')
-        AND (header -> '$.distributedInfo.pg_config') IS NULL
+        AND collective.trace_id NOT IN (SELECT trace_id FROM staging.listed_group)
 ),
 
 placed AS (

@@ -249,3 +249,99 @@ def test_odd_arguments_of_posts_match_nothing(
     assert rows(database, query) == [(0,)]
     query = "SELECT max(abs(error_share)) FROM critical_path.step_time"
     assert rows(database, f"{query} WHERE method = 'replay'") == [(0,)]
+
+
+Recording = dict[str, Any]
+
+
+def _from_any_source(recording: Recording, rank: int) -> None:
+    """Receives of one rank name no source."""
+    for event in recording["traceEvents"]:
+        if rank == 1 and event["name"] == "c10d::recv_":
+            event["name"] = "c10d::recv_any_source_"
+            event["args"]["Concrete Inputs"] = ["", "", "0"]
+        elif rank == 1 and event["name"] == "gloo:recv":
+            event["name"] = "gloo:recvAnySource"
+
+
+def _in_several_groups(recording: Recording, rank: int) -> None:
+    """Each rank is also in a group that sends nothing."""
+    some = {"pg_name": "1", "ranks": [0, 1] if rank < 2 else [2]}
+    recording["distributedInfo"]["pg_config"].append(some)
+
+
+def _within_a_group(recording: Recording, _rank: int) -> None:
+    """They communicate in a group that has the ranks of the job in another order."""
+    group = [2, 0, 1]
+    recording["distributedInfo"]["pg_config"].append({"pg_name": "1", "ranks": group})
+    for event in recording["traceEvents"]:
+        if event["name"].startswith("c10d::"):
+            values = event["args"]["Concrete Inputs"]
+            values[2] = str(group.index(int(values[2])))
+
+
+@pytest.mark.parametrize(
+    "change", [_from_any_source, _in_several_groups, _within_a_group]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_other_rank_is_found(
+    kind: str,
+    change: Callable[[Recording, int], None],
+    tmp_path: Path,
+    database: tracedb.Database,
+) -> None:
+    """Without a source, or in one of several groups: ranks wait as they do."""
+    job = KINDS[kind](random.Random(2), RANKS)  # noqa: S311
+    write(tmp_path, job)
+    for rank in range(RANKS):
+        path = tmp_path / f"rank{rank}.json"
+        recording = json.loads(path.read_text())
+        change(recording, rank)
+        path.write_text(json.dumps(recording))
+    database.ingest([tmp_path], run="job")
+    query = "SELECT rank, waiting_ns FROM question.straggler ORDER BY rank"
+    waiting = [(rank, of.waiting_ns) for rank, of in enumerate(execute(job))]
+    assert rows(database, query) == waiting
+    assert rows(database, UNTILED) == []
+
+
+def test_tags_tell_messages_of_two_ranks_apart(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """The second one sent is received first."""
+    for rank, tags in enumerate([(7, 3), (3, 7)]):
+        events = []
+        name, verb = ("c10d::send", "send") if rank == 0 else ("c10d::recv_", "recv")
+        for step in range(5):
+            now = 20_000_000 * step + 1_000_000 * rank
+            begun = now
+            for tag in tags:
+                size = [tag, 64]
+                values = ["", "", str(1 - rank), str(tag)]
+                args = {"Concrete Inputs": values, "Input Dims": [[size], [], [], []]}
+                fields = {"ph": "X", "pid": 7, "tid": 1}
+                times = {"ts": now / 1000, "dur": 30}
+                events.append(
+                    fields | times | {"cat": "cpu_op", "name": name, "args": args}
+                )
+                # Sends are over when the receives are: late in the step.
+                times = {"ts": now / 1000 + 20, "dur": 5_000 + 100 * tag}
+                args = {"Input Dims": [size], "Input type": ["float"]}
+                kind = {"cat": "user_annotation", "name": f"gloo:{verb}", "args": args}
+                events.append(fields | times | kind)
+                now += 500_000
+            mark = {"cat": "user_annotation", "name": f"ProfilerStep#{step}"}
+            times = {"ts": begun / 1000 - 1, "dur": 19_000}
+            events.append({"ph": "X", "pid": 7, "tid": 1} | times | mark)
+        group = {"rank": rank, "world_size": 2, "backend": "gloo"}
+        document = {"traceEvents": events, "distributedInfo": group}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(document))
+    database.ingest([tmp_path], run="job")
+    query = """
+        SELECT process_group, count(*), count(DISTINCT number), min(element_count)
+        FROM graph.collective GROUP BY ALL ORDER BY ALL
+    """
+    assert rows(database, query) == [
+        ("gloo 0>1 tag 3", 10, 5, 3 * 64),
+        ("gloo 0>1 tag 7", 10, 5, 7 * 64),
+    ]

@@ -23,6 +23,10 @@ CREATE TABLE staging.posted_message (
     op_id,
     -- The top-level op around that.
     top_op_id,
+    -- The other rank's number in the group, as the op records it with shapes.
+    other_number,
+    -- The message's tag, likewise; 0 if not known.
+    tag,
     -- Rank that sends it; NULL if not known. The op records the other rank's number in its
     -- group, so that needs recorded shapes, and a single group; of two ranks, it is the other.
     sender,
@@ -72,7 +76,15 @@ posted AS (
         CASE
             WHEN message.start_ns < posting.end_ns AND posting.name NOT LIKE '%any_source%'
                 THEN try_cast(posting.concrete_inputs ->> 2 AS BIGINT)
-        END AS number
+        END AS number,
+        CASE
+            WHEN message.start_ns < posting.end_ns
+                THEN try_cast(
+                    posting.concrete_inputs ->> CASE
+                        WHEN posting.name LIKE '%any_source%' THEN 2 ELSE 3
+                    END AS BIGINT
+                )
+        END AS tag
     FROM staging.host_event AS message
     INNER JOIN staging.thread AS thread USING (trace_id, pid, tid)
     ASOF LEFT JOIN posting
@@ -104,6 +116,8 @@ SELECT
     input_types,
     op_id,
     top_op_id,
+    number,
+    coalesce(tag, 0),
     CASE WHEN other <> own THEN CASE WHEN is_send THEN own ELSE other END END,
     CASE WHEN other <> own THEN CASE WHEN is_send THEN other ELSE own END END
 FROM known;

@@ -36,7 +36,7 @@ late AS (
         match.trace_id,
         base_op.trace_id AS reference_id,
         is_ambiguous,
-        own.sender IS NOT NULL AS is_message,
+        own.sender IS NOT NULL OR own.kind IN ('send', 'recv') AS is_message,
         own.is_on_cpu,
         own_trace.base_ns - base.base_ns AS apart_ns,
         own.end_ns - base_op.end_ns + apart_ns AS late_ns,

@@ -56,7 +56,10 @@ member AS (
         rank,
         start_ns + shift_ns AS arrival_ns,
         end_ns + shift_ns AS over_ns,
-        CASE WHEN sender IS NULL THEN collective.kind ELSE 'message' END AS meeting_kind
+        CASE
+            WHEN sender IS NOT NULL OR collective.kind IN ('send', 'recv') THEN 'message'
+            ELSE collective.kind
+        END AS meeting_kind
     FROM graph.collective_match AS match
     INNER JOIN staging.collective AS collective USING (node_id)
     INNER JOIN graph.clock ON match.trace_id = graph.clock.trace_id

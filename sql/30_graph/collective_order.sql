@@ -47,15 +47,30 @@ CREATE TABLE graph.collective_order (
 WITH
 grouped AS (
     SELECT
-        collective.* EXCLUDE (process_group, group_size, ordinal),
-        coalesce(executed.process_group, unnamed.process_group, collective.process_group)
-        AS process_group,
-        coalesce(executed.group_size, unnamed.group_size, collective.group_size) AS group_size,
+        collective.* EXCLUDE (process_group, group_size, ordinal, sender, receiver),
+        coalesce(peer.sender, collective.sender) AS sender,
+        coalesce(peer.receiver, collective.receiver) AS receiver,
+        CASE
+            WHEN peer.node_id IS NOT NULL
+                THEN concat(
+                    regexp_extract(collective.process_group, '^[a-z]+'), ' ', peer.sender, '>',
+                    peer.receiver, CASE WHEN tag <> 0 THEN ' tag ' || tag END
+                )
+            ELSE
+                coalesce(
+                    executed.process_group, unnamed.process_group, collective.process_group
+                )
+        END AS process_group,
+        CASE
+            WHEN peer.node_id IS NOT NULL THEN 2
+            ELSE coalesce(executed.group_size, unnamed.group_size, collective.group_size)
+        END AS group_size,
         coalesce(unnamed.ordinal, collective.ordinal) AS given_ordinal,
         coalesce(called_ns, collective.start_ns) AS called_ns
     FROM staging.collective AS collective
     LEFT JOIN graph.unnamed_group AS unnamed USING (node_id)
     LEFT JOIN graph.thread_group AS executed USING (node_id)
+    LEFT JOIN graph.message_peer AS peer USING (node_id)
     LEFT JOIN graph.collective_call AS call ON node_id = call.op_id
 ),
 

@@ -29,13 +29,13 @@ LEVERS = {
         "tracedb ask {db} top_kernel",
     ),
     "communication": Lever(
-        "is collectives moving data",
-        "is collectives moving data",
+        "is data moving between ranks",
+        "is data moving between ranks",
         "tracedb ask {db} exposed_communication",
     ),
     "rank_wait": Lever(
-        "is collectives waiting for late ranks",
-        "is collectives waiting for late ranks",
+        "is waiting for late ranks",
+        "is waiting for late ranks",
         "tracedb ask {db} straggler",
     ),
     "copy": Lever(
@@ -189,7 +189,7 @@ WAITS = {
 """The names of waits, by the kind of edge (`graph.edge`)."""
 WORDS = {
     **KINDS,
-    "communication": "collectives moving data",
+    "communication": "data moving between ranks",
     "copy": "copies and memsets",
     "dispatch": "host running ops and launching their work",
     "python": "host between ops",

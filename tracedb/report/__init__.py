@@ -185,9 +185,9 @@ def find_run(
     if jobs:
         rows += [(*row, True) for row in connection.execute(_JOB).fetchall()]
     if not rows:
-        without = "logs and execution graphs"
+        without = "logs, execution graphs and Python functions without ops"
         raise QueryError(
-            "no trace with threads or streams to show "
+            "no trace with ops or GPU work to show "
             f"({without if jobs else f'tables of operations, {without}'} have none); "
             "`tracedb summary` tells what the database has"
         )

@@ -567,3 +567,26 @@ def test_slack_is_zero_on_the_path_of_real_ranks(dlrm8: tracedb.Database) -> Non
     """The same for several ranks."""
     assert rows(dlrm8, NEGATIVE) == [(0,)]
     assert rows(dlrm8, OFF_PATH) == []
+
+
+def test_kernels_without_a_duration_have_clocks(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Whole microseconds leave short ones none; they end all the same."""
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+    for rank in range(2):
+        kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7}
+        args = {"stream": 7, "device": 0}
+        events = [
+            kernel | {"ts": 1_000 * n * n + 5_000 * rank, "dur": 0, "args": args}
+            for n in range(1, 9)
+        ]
+        group = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        document = {"traceEvents": events, "distributedInfo": group}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(document))
+    database.ingest([tmp_path], run="job")
+    query = """
+        SELECT rank, offset_ns FROM graph.clock
+        INNER JOIN staging.trace USING (trace_id) ORDER BY rank
+    """
+    assert rows(database, query) == [(0, 0), (1, 5_000_000)]

@@ -127,12 +127,7 @@ SELECT
     CASE
         WHEN
             first_id IS NOT NULL
-            AND executed.run_id IN (
-                SELECT run_id
-                FROM staging.trace
-                GROUP BY run_id
-                HAVING count(DISTINCT rank) = max(world_size)
-            )
+            AND executed.run_id IN (SELECT run_id FROM staging.complete_run)
             THEN count(DISTINCT trace_id) OVER (PARTITION BY executed.run_id, place, first_id)
     END
 FROM graph.thread_place AS executed

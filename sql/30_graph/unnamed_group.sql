@@ -109,12 +109,7 @@ sized AS (
     SELECT
         *,
         CASE
-            WHEN run_id IN (
-                SELECT run_id
-                FROM staging.trace
-                GROUP BY run_id
-                HAVING count(DISTINCT rank) = max(world_size)
-            )
+            WHEN run_id IN (SELECT run_id FROM staging.complete_run)
                 THEN count(*) OVER (PARTITION BY run_id, place, first_id)
         END AS group_size
     FROM joined

@@ -27,6 +27,8 @@ PARTS = {
     "part c": "optimizer",
     "part d": "data_loading",
     "part e": "other",
+    "part f": "gradients",
+    "part g": "inference",
 }
 
 
@@ -42,12 +44,19 @@ def network() -> Any:  # noqa: ANN401
     )
 
 
+def layers() -> Any:  # noqa: ANN401
+    """A few more layers."""
+    grown = (torch.nn.Linear(size, size) for size in (4, 4, 4))
+    return torch.nn.Sequential(network(), *grown, torch.nn.Linear(4, 16))
+
+
 def training(net: Any, optimizer: Any) -> Callable[[], None]:  # noqa: ANN401
     """A step of forward, backward and update."""
 
     def step() -> None:
+        x = torch.rand(8, 16)
         with part("a"):
-            loss = net(torch.rand(8, 16)).square().mean()
+            loss = net(x).square().mean()
         with part("b"):
             loss.backward()
         with part("c"):
@@ -71,7 +80,7 @@ def plain() -> Callable[[], None]:
             loss = net(torch.rand(8, 16)).square().mean()
         with part("b"):
             loss.backward()
-        with part("e"):
+        with part("f"):
             torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         with part("c"):
             sgd.step()
@@ -112,7 +121,7 @@ def adversaries() -> Callable[[], None]:
             loss = judge(made).mean() - judge(torch.rand(8, 4)).mean()
         with part("b"):
             loss.backward()
-        with part("e"):
+        with part("f"):
             torch.nn.utils.clip_grad_value_(judge.parameters(), 0.5)
         with part("c"):
             first.step()
@@ -232,7 +241,7 @@ def loader() -> Callable[[], None]:
         with part("d"):
             batch = next(batches)
         if next(turns) % 2:
-            with part("a"), torch.no_grad():
+            with part("g"), torch.no_grad():
                 net(batch).argmax(1)
             return
         with part("a"):
@@ -242,6 +251,106 @@ def loader() -> Callable[[], None]:
         with part("c"):
             sgd.step()
             sgd.zero_grad()
+
+    return step
+
+
+def scaled() -> Callable[[], None]:
+    """Gradients of a scaled loss are unscaled and clipped, after two passes."""
+    net = network()
+    adam = torch.optim.Adam(net.parameters())
+    scaler = torch.amp.GradScaler("cpu")
+
+    def step() -> None:
+        for _ in range(2):
+            with part("a"):
+                loss = scaler.scale(net(torch.rand(8, 16)).square().mean())
+            with part("b"):
+                loss.backward()
+        with part("f"):
+            scaler.unscale_(adam)
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        scaler.step(adam)
+        with part("e"):
+            scaler.update()
+        with part("c"):
+            adam.zero_grad()
+
+    return step
+
+
+def rollouts() -> Callable[[], None]:
+    """The network acts before it learns; what it does is recorded in between."""
+    net = layers()
+    adam = torch.optim.Adam(net.parameters())
+
+    def step() -> None:
+        seen = torch.rand(8, 16)
+        with part("g"):
+            for _ in range(3):
+                with torch.no_grad():
+                    acted = net(seen)
+                seen = seen + acted.mean().clamp(0, 1)
+            with torch.no_grad():
+                net(seen).argmax(1)
+        for _ in range(2):
+            with part("a"):
+                loss = net(seen).square().mean()
+            with part("b"):
+                loss.backward()
+            with part("c"):
+                adam.step()
+                adam.zero_grad()
+
+    return step
+
+
+def taught() -> Callable[[], None]:
+    """A teacher runs without gradients; frozen layers are part of the network."""
+    teacher, net = layers(), layers()
+    net[0].requires_grad_(requires_grad=False)
+    sgd = torch.optim.SGD(net.parameters(), 0.1)
+
+    def step() -> None:
+        x = torch.rand(8, 16)
+        with part("g"), torch.no_grad():
+            wanted = teacher(x)
+        with part("a"):
+            loss = (net(x) - wanted).square().mean()
+        with part("b"):
+            loss.backward()
+        with part("c"):
+            sgd.step()
+            sgd.zero_grad()
+
+    return step
+
+
+def validated() -> Callable[[], None]:
+    """The network is validated before it is trained, or afterwards."""
+    net = layers()
+    batches = torch.utils.data.DataLoader([torch.rand(16) for _ in range(16)], 8)
+    sgd = torch.optim.SGD(net.parameters(), 0.1)
+    mean = [weight.detach().clone() for weight in net.parameters()]
+    train = training(net, sgd)
+    turns = iter(range(100))
+
+    def validate() -> None:
+        with torch.inference_mode():
+            for batch in batches:
+                with part("g"):
+                    net(batch).argmax(1)
+
+    def step() -> None:
+        before = next(turns) % 2
+        if before:
+            validate()
+        train()
+        with part("e"), torch.no_grad():
+            for kept, weight in zip(mean, net.parameters(), strict=True):
+                kept.lerp_(weight, 0.1)
+        if not before:
+            validate()
 
     return step
 
@@ -278,6 +387,7 @@ def sharded() -> Callable[[], None]:
 PROGRAMS = (
     *(plain, accumulation, adversaries, closure, several_closures, checkpoints),
     *(within_backward, loader, compiled, distributed, sharded),
+    *(scaled, rollouts, taught, validated),
 )
 WITHOUT_STEPS = "distributed_without_steps"
 

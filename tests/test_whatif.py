@@ -140,7 +140,7 @@ BAD_LINES = [
         'column 9: expected a time with its unit (ns, us, ms, s), found "-2"',
     ),
     ("gpu stpe=1", "column 5: expected a field (type, name, op,"),
-    ("gpu phase=up x1", "column 5: expected phase=one of forward, backward, optimizer"),
+    ("gpu phase=up x1", "column 5: expected phase=one of data_loading, inference"),
     ("gpu rank=-1 x1", 'rank is "-1"; it must be a whole number'),
     ("gpu x1e99", "column 5: expected factor, which is a number from 0 to 1e9, found"),
 ]

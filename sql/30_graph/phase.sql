@@ -4,10 +4,11 @@
 -- their ranges (`Optimizer.step#SGD.step`), also within a backward pass. If an optimizer
 -- calls a closure that runs a backward pass, as Lightning does, its own work begins after
 -- that; if it calls it several times, as LBFGS does, also between a pass and the next op
--- that autograd records. What else comes before a backward pass of its step is forward,
--- unless it lies between an earlier backward pass and its optimizer (`other`, such as the
--- clipping of gradients). After the last pass of a step everything is `other`; without any
--- pass in it, everything is forward.
+-- that autograd records. What lies between a backward pass and its optimizer works on
+-- gradients, such as their clipping; what runs a model without recording it for autograd is
+-- inference (`graph.inference_op`), such as validation. What else comes before a backward
+-- pass of its step is forward. After the last pass of a step the rest is `other`; without
+-- any pass in it, the rest is forward.
 -- One row per top-level op, or launch or wait outside of ops.
 -- Key: node_id.
 CREATE VIEW graph.phase (
@@ -19,7 +20,7 @@ CREATE VIEW graph.phase (
     trace_id,
     -- Host thread.
     thread_id,
-    -- `forward`, `backward`, `optimizer`, `data_loading` or `other`.
+    -- `data_loading`, `inference`, `forward`, `backward`, `gradients`, `optimizer` or `other`.
     phase,
     -- [ns] End of the previous event on the thread, or of the batch that was fetched since;
     -- its own start if it is the first.
@@ -94,8 +95,10 @@ event AS (
         CASE WHEN next_pass.start_ns < coalesce(last_ns, next_pass.start_ns + 1)
             THEN next_pass.start_ns
         END AS next_pass_ns,
-        next_update.start_ns AS next_update_ns,
-        previous_update.end_ns AS previous_update_ns
+        next_update.start_ns < coalesce(least(next_pass_ns, last_ns), next_update.start_ns + 1)
+        AND previous_pass_ns > coalesce(previous_update.end_ns, previous_pass_ns - 1)
+        AS is_before_update,
+        inference.node_id IS NOT NULL AS is_inference
     FROM (
         SELECT
             event.*,
@@ -127,6 +130,7 @@ event AS (
         ON
             event.trace_id = previous_update.trace_id
             AND event.start_ns >= previous_update.end_ns
+    LEFT JOIN graph.inference_op AS inference ON event.node_id = inference.node_id
 )
 
 SELECT
@@ -141,12 +145,9 @@ SELECT
         WHEN is_zeroing OR is_updating THEN 'optimizer'
         WHEN is_named_backward THEN 'backward'
         WHEN NOT is_updating THEN CASE WHEN is_between THEN 'optimizer' ELSE 'forward' END
-        WHEN next_pass_ns IS NULL
-            THEN CASE WHEN previous_pass_ns IS NULL THEN 'forward' ELSE 'other' END
-        WHEN
-            next_update_ns < next_pass_ns
-            AND previous_pass_ns > coalesce(previous_update_ns, previous_pass_ns - 1)
-            THEN 'other'
+        WHEN is_before_update THEN 'gradients'
+        WHEN is_inference THEN 'inference'
+        WHEN next_pass_ns IS NULL AND previous_pass_ns IS NOT NULL THEN 'other'
         ELSE 'forward'
     END,
     least(greatest(coalesce(previous_end_ns, start_ns), loaded_ns), start_ns),

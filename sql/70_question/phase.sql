@@ -10,7 +10,7 @@ CREATE VIEW question.phase (
     trace_id,
     -- Its rank.
     rank,
-    -- `data_loading`, `forward`, `backward`, `optimizer` or `other`.
+    -- `data_loading`, `inference`, `forward`, `backward`, `gradients`, `optimizer` or `other`.
     phase,
     -- [ns] Time per step on the thread of the steps; without steps, all time of the main
     -- thread.
@@ -45,4 +45,4 @@ GROUP BY run_id, trace_id, rank, phase, step_count
 WINDOW in_trace AS (PARTITION BY trace_id)
 ORDER BY
     run_id, rank, trace_id,
-    list_position(['data_loading', 'forward', 'backward', 'optimizer', 'other'], phase);
+    graph.phase_ordinal(phase);

@@ -15,7 +15,7 @@ CREATE VIEW question.phase_by_step (
     step_id,
     -- Number of the step; NULL likewise.
     step,
-    -- `data_loading`, `forward`, `backward`, `optimizer` or `other`.
+    -- `data_loading`, `inference`, `forward`, `backward`, `gradients`, `optimizer` or `other`.
     phase,
     -- [ns] Time of the step's mark on its thread; without steps, of the main thread.
     host_ns,
@@ -170,4 +170,4 @@ HAVING coalesce(sum(host_ns), 0) + sum(gpu_ns) + sum(path_ns) > 0
 WINDOW in_step AS (PARTITION BY trace.trace_id, placed.step_id)
 ORDER BY
     trace.trace_id, step, placed.step_id,
-    list_position(['data_loading', 'forward', 'backward', 'optimizer', 'other'], phase);
+    graph.phase_ordinal(phase);

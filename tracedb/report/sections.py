@@ -148,9 +148,7 @@ FROM question.phase_by_step
 WHERE run_id = $run
 ORDER BY
     rank, trace_id, step_id,
-    list_position(
-        ['data_loading', 'forward', 'backward', 'optimizer', 'other'], phase
-    )""",
+    graph.phase_ordinal(phase)""",
         picture="phases",
         empty="Phases follow from ops, and none were recorded.",
     ),

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     import duckdb
 
 Target = Literal["host", "gpu", "op", "wait", "delay", "profiler"]
-Phase = Literal["forward", "backward", "optimizer", "data_loading", "other"]
+Phase = Literal[
+    "data_loading",
+    "inference",
+    "forward",
+    "backward",
+    "gradients",
+    "optimizer",
+    "other",
+]
 Part = Literal["self"]
 Number = Annotated[int, msgspec.Meta(ge=0, le=10**18 - 1)] | str
 """A number, or several as text: `3..5`, or `1,3..5`."""

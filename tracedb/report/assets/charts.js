@@ -101,7 +101,7 @@ function byRank(rows) {
   return groups.map((own) => [groups.length > 1 ? rankLabel(own[0]) : "", own]);
 }
 
-const PHASES = ["data_loading", "forward", "backward", "optimizer", "other"];
+const PHASES = ["data_loading", "inference", "forward", "backward", "gradients", "optimizer", "other"];
 
 /** How the host, the GPU and the critical path of each step divide, on one scale. */
 function phases(section) {

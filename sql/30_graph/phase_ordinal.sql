@@ -1,0 +1,12 @@
+-- The place of a phase (`graph.phase`) in the order in which answers show them, from 1.
+CREATE MACRO graph.phase_ordinal(
+    -- The phase.
+    phase
+) AS (
+    list_position(
+        [
+            'data_loading', 'inference', 'forward', 'backward', 'gradients', 'optimizer', 'other'
+        ],
+        phase
+    )
+);

@@ -187,3 +187,12 @@ def write_ahead(folder: Path, *, waits: bool) -> None:
     for seed in range(8):
         program = ahead(seed, waits=waits)
         execute(program, Delays(jitter=0), seed)[0].write(folder / f"ahead{seed}.json")
+
+
+def union_ns(spans: list[tuple[int, int]]) -> int:
+    """[ns] The time in which any of the spans, each from start to end, is open."""
+    total, over = 0, 0
+    for start, end in sorted(spans):
+        total += max(end - max(start, over), 0)
+        over = max(over, end)
+    return total

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from gloo_job import RANKS, STEPS, Rank, Recorded, execute, ingest, job_of
-from support import rows, sampled
+from support import rows, sampled, union_ns
 from test_ranks import UNTILED
 from test_simulation import assert_equal_to_reference
 
@@ -128,30 +128,35 @@ def test_changed_jobs_are_predicted(
     )
 
 
+def span(start_us: float, end_us: float) -> tuple[int, int]:
+    """[ns] A time between two of a recording."""
+    return round(1000 * start_us), round(1000 * end_us)
+
+
 def test_each_rank_waits_for_the_last(
     job: tuple[list[Rank], tracedb.Database],
 ) -> None:
-    """Duration and awaited rank are those of the job; `straggler` has the sums."""
+    """Duration and awaited rank are those of the job; `straggler` has the unions."""
     ranks, database = job
     spans = [
         [(e["ts"], e["dur"]) for e in of.events if e["name"].startswith("gloo")]
         for of in execute(ranks)
     ]
     last = [max(begin for begin, _ in of) for of in zip(*spans, strict=True)]
-    waiting = [
-        round(
-            1000 * sum(end - of[0] for end, of in zip(last, spans[rank], strict=True))
-        )
-        for rank in range(RANKS)
-    ]
-    moving = STEPS * sum(ranks[0].moving_ns)
+    waits, times = [], []
+    for of in spans:
+        ended = [begin + took for begin, took in of]
+        waiting = [span(begin, came) for (begin, _), came in zip(of, last, strict=True)]
+        moving = [span(came, end) for came, end in zip(last, ended, strict=True)]
+        waits.append(sum(end - begin for begin, end in waiting))
+        times.append((union_ns(waiting), union_ns(moving)))
     query = "SELECT waiting_ns, moving_ns FROM question.straggler ORDER BY rank"
-    assert rows(database, query) == [(of, moving) for of in waiting]
+    assert rows(database, query) == times
     query = """
         SELECT rank, sum(wait.end_ns - wait.start_ns) FROM graph.rank_wait AS wait
         INNER JOIN staging.trace USING (trace_id) GROUP BY rank ORDER BY rank
     """
-    assert dict(rows(database, query)) == {r: ns for r, ns in enumerate(waiting) if ns}
+    assert dict(rows(database, query)) == {r: ns for r, ns in enumerate(waits) if ns}
 
 
 def test_spans_and_paths_obey_the_laws(

@@ -364,6 +364,34 @@ def compiled() -> Callable[[], None]:
     return training(fast, sgd)
 
 
+def pipelined() -> Callable[[], None]:
+    """Microbatches pass a stage of a pipeline, whose ranges PyTorch names."""
+    net = network()
+    sgd = torch.optim.SGD(net.parameters(), 0.1)
+    named = torch.profiler.record_function
+
+    def step() -> None:
+        losses = []
+        for number in range(2):
+            with named(f"PP:0F{number}"), part("a"):
+                losses.append(net(torch.rand(8, 16)).square().mean())
+        for number, loss in enumerate(losses):
+            with named(f"PP:0B{number}"), part("b"):
+                edges = [weight.view_as(weight).grad_fn for weight in net.parameters()]
+                assert all(edges)
+                loss.backward()
+            with named(f"PP:0SEND_B{number}"), part("b"):
+                net[0].weight.grad.clone()
+        with named("PP:0REDUCE_GRAD"), part("b"):
+            for weight in net.parameters():
+                weight.grad.div_(2)
+        with part("c"):
+            sgd.step()
+            sgd.zero_grad()
+
+    return step
+
+
 def distributed() -> Callable[[], None]:
     """Gradients are reduced while others are computed."""
     net = torch.nn.parallel.DistributedDataParallel(network())
@@ -386,7 +414,7 @@ def sharded() -> Callable[[], None]:
 
 PROGRAMS = (
     *(plain, accumulation, adversaries, closure, several_closures, checkpoints),
-    *(within_backward, loader, compiled, distributed, sharded),
+    *(within_backward, loader, compiled, pipelined, distributed, sharded),
     *(scaled, rollouts, taught, validated),
 )
 WITHOUT_STEPS = "distributed_without_steps"

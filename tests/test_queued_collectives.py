@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from gloo_job import Recorded
-from support import rows
+from support import rows, union_ns
 
 import tracedb
 
@@ -109,6 +109,7 @@ CALLS = """
     INNER JOIN staging.op AS op ON calling_op_id = op.op_id
     INNER JOIN staging.trace AS trace ON call.trace_id = trace.trace_id
 """
+STRAGGLER = "SELECT rank, waiting_ns, delayed_ns FROM question.straggler"
 OFFSETS = "SELECT max(abs(offset_ns)) FROM graph.clock"
 ERROR = """
     SELECT max(abs(error_share)) FROM critical_path.step_time WHERE method = 'replay'
@@ -244,3 +245,19 @@ def test_each_rank_of_a_gather_has_its_own_size(
     done = {(rank, start, 0) for rank, start, _ in early}
     assert set(rows(database, WAITING)) == executed.waiting - early | done
     assert rows(database, ERROR) == [(0,)]
+
+
+def test_waits_at_one_time_count_once(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Of collectives that overlap, `straggler` has the time in which a rank waits."""
+    executed = job(2)
+    database.ingest([executed.write(tmp_path)], run="job")
+    last_of = {start: rank for rank, start, waited in executed.waiting if not waited}
+    waits = [(r, start, start + waited) for r, start, waited in executed.waiting]
+    found = {rank: counts for rank, *counts in rows(database, STRAGGLER)}
+    for rank in range(RANKS):
+        own = [(start, end) for other, start, end in waits if other == rank]
+        caused = [(start, end) for _, start, end in waits if last_of[end] == rank]
+        assert found[rank] == [union_ns(own), union_ns(caused)]
+        assert union_ns(own) < sum(end - start for start, end in own)

@@ -38,7 +38,10 @@ CREATE TABLE staging.collective (
     -- Rank that receives it.
     receiver,
     -- Whether it runs on the CPU.
-    is_on_cpu
+    is_on_cpu,
+    -- Whether it had ended when the recording did: on the CPU, one that had not has no
+    -- duration.
+    has_ended
 ) AS
 WITH
 member AS (
@@ -120,7 +123,8 @@ SELECT
     ),
     sender,
     receiver,
-    is_on_cpu
+    is_on_cpu,
+    NOT is_on_cpu OR end_ns > start_ns
 FROM member
 INNER JOIN staging.trace USING (trace_id)
 LEFT JOIN staging.message USING (node_id);

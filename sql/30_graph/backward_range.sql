@@ -2,7 +2,9 @@
 -- runs meanwhile, such as the collectives of its hooks. A forward op on the main thread that
 -- autograd records (it has a sequence number) ends a pass; without such numbers each
 -- backward op is a range of its own. Python stacks show calls of the engine. Ranges that the
--- user or PyTorch calls `backward` may have more in them, so they count as named.
+-- user or PyTorch calls `backward` may have more in them, so they count as named; so do those
+-- of pipelines: `PP:0B3` is the backward pass of microbatch 3 on stage 0, `I` that of its
+-- inputs alone, `W` that of its weights, `SEND_B` and `RECV_B` move gradients.
 -- One row per uninterrupted time.
 -- Key: trace_id, is_named, start_ns.
 CREATE VIEW graph.backward_range (
@@ -87,7 +89,9 @@ found AS (
     UNION ALL
     SELECT trace_id, true, start_ns, end_ns
     FROM staging.annotation
-    WHERE regexp_matches(name, '(?i)(^|[^a-z])backward') AND NOT regexp_matches(name, '(?i)forward')
+    WHERE
+        regexp_matches(name, '(?i)(^|[^a-z])backward') AND NOT regexp_matches(name, '(?i)forward')
+        OR regexp_matches(name, '^PP:\d+([BIW]|SEND_B|RECV_B|REDUCE_GRAD)\d*$')
 ),
 
 -- A range that starts before all earlier ones have ended extends them.

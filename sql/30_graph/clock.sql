@@ -64,9 +64,7 @@ late AS (
     INNER JOIN staging.trace AS base ON base_op.trace_id = base.trace_id
     WHERE
         match.trace_id IN (SELECT trace_id FROM staging.computing)
-        -- On the CPU, those that had not ended when the recording did tell no end.
-        AND (NOT own.is_on_cpu OR own.end_ns > own.start_ns)
-        AND (NOT base_op.is_on_cpu OR base_op.end_ns > base_op.start_ns)
+        AND own.has_ended AND base_op.has_ended
 ),
 
 median AS (

@@ -82,10 +82,7 @@ member AS (
         CASE WHEN sender IS NULL THEN kind END AS kind,
         sender IS NOT NULL AS is_message,
         collective.start_ns + base_ns AS start_ns,
-        CASE
-            WHEN NOT is_on_cpu OR collective.end_ns > collective.start_ns
-                THEN collective.end_ns + base_ns
-        END AS end_ns,
+        CASE WHEN has_ended THEN collective.end_ns + base_ns END AS end_ns,
         CASE WHEN collective.start_ns < step.end_ns THEN step END AS step,
         count(sequence) OVER in_trace = count(*) OVER in_trace
         AND count(DISTINCT sequence) OVER in_trace = count(*) OVER in_trace AS is_numbered,

@@ -38,8 +38,7 @@ executed AS (
         kind,
         element_count,
         collective.start_ns + base_ns AS start_ns,
-        CASE WHEN collective.end_ns > collective.start_ns THEN collective.end_ns + base_ns END
-        AS end_ns,
+        CASE WHEN has_ended THEN collective.end_ns + base_ns END AS end_ns,
         CASE WHEN collective.start_ns < step.end_ns THEN step END AS step
     FROM staging.collective AS collective
     INNER JOIN staging.op AS op ON collective.node_id = op.op_id

@@ -255,6 +255,38 @@ def loader() -> Callable[[], None]:
     return step
 
 
+def fetched() -> Callable[[], None]:
+    """A step saves weights before it fetches a batch; every other has one already."""
+    made = [torch.rand(16) for _ in range(400)]
+    batches = iter(torch.utils.data.DataLoader(made, 8))
+    net = network()
+    sgd = torch.optim.SGD(net.parameters(), 0.1)
+    turns = iter(range(100))
+    kept: list[Any] = []
+
+    def fetch() -> None:
+        with part("d"):
+            kept.append(next(batches))
+
+    def step() -> None:
+        is_ahead = next(turns) % 2
+        if not is_ahead:
+            with part("e"):
+                [weight.detach().clone() for weight in net.parameters()]
+            fetch()
+        with part("a"):
+            loss = net(kept.pop().double().float()).square().mean()
+        if not is_ahead:
+            fetch()
+        with part("b"):
+            loss.backward()
+        with part("c"):
+            sgd.step()
+            sgd.zero_grad()
+
+    return step
+
+
 def scaled() -> Callable[[], None]:
     """Gradients of a scaled loss are unscaled and clipped, after two passes."""
     net = network()
@@ -415,7 +447,7 @@ def sharded() -> Callable[[], None]:
 PROGRAMS = (
     *(plain, accumulation, adversaries, closure, several_closures, checkpoints),
     *(within_backward, loader, compiled, pipelined, distributed, sharded),
-    *(scaled, rollouts, taught, validated),
+    *(fetched, scaled, rollouts, taught, validated),
 )
 WITHOUT_STEPS = "distributed_without_steps"
 

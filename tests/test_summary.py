@@ -179,6 +179,32 @@ def test_missing_stacks_are_mentioned(ingested: Ingested) -> None:
     assert "ranks 0, 1 of 2" in text
 
 
+def test_a_place_of_little_of_the_time_is_not_called_the_largest(
+    tmp_path: Path, ingested: Ingested
+) -> None:
+    """While worker processes fetch a batch, a short op is all that is known of it."""
+    lane = {"ph": "X", "pid": 1, "tid": 1}
+    worker = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    named = [
+        ("user_annotation", "ProfilerStep#0", 0, 1000),
+        ("user_annotation", worker, 0, 600),
+        ("cpu_op", "aten::set_", 500, 10),
+        ("cpu_op", "aten::mm", 600, 400),
+    ]
+    events = [
+        {**lane, "cat": cat, "name": name, "ts": at, "dur": dur}
+        for cat, name, at, dur in named
+    ]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": events}))
+    path = ingested(file)
+    text = " ".join(said(path).split())
+    assert "60.0 % (600 us per step) is data loading. ->" in text
+    with tracedb.open(path, read_only=True) as database:
+        places = dict(rows(database, "SELECT lever, place FROM question.lever"))
+    assert places == {"data_loading": None, "dispatch": "aten::mm"}
+
+
 @pytest.mark.parametrize("sample", ["generated_gpu", "dlrm_cpu", "ddp_gloo"])
 def test_the_text_fits_80_columns(
     sample: str, ingested: Ingested, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,6 @@
 -- Ops of a model that runs without gradients while another pass of it, or another model, is
 -- trained: validation, rollouts, teachers. Autograd records no op among them, as under
--- `torch.no_grad()`, and they have the kinds of ops that take at least half of the time
+-- `torch.no_grad()`, and they have the kinds of ops that take at least a third of the time
 -- of those whose gradients are computed; the averaging of weights, for example, does not.
 -- What little runs between two such sequences belongs to them. Batches, steps, backward
 -- passes and optimizers end a sequence.
@@ -68,21 +68,14 @@ ordered AS (
     )
 ),
 
--- The last op with a number is the one whose gradient is computed.
+-- Medians, because one op may be interrupted for long.
 forward AS (
     SELECT
-        trace_id, name,
-        sum(end_ns - start_ns) AS time_ns,
-        sum(sum(end_ns - start_ns)) OVER (PARTITION BY trace_id) AS all_ns
-    FROM staging.op
-    SEMI JOIN (
-        SELECT arg_max(top_op_id, (start_ns, op_id)) AS op_id
-        FROM staging.op
-        SEMI JOIN (FROM staging.op WHERE staging.is_backward_op(name)) AS backward
-            USING (trace_id, sequence_number)
-        WHERE sequence_number >= 0 AND NOT staging.is_backward_op(name)
-        GROUP BY trace_id, sequence_number
-    ) AS differentiated USING (op_id)
+        trace_id,
+        name,
+        count(*) * median(end_ns - start_ns) AS time_ns,
+        sum(time_ns) OVER (PARTITION BY trace_id) AS all_ns
+    FROM graph.differentiated_op
     GROUP BY trace_id, name
 ),
 
@@ -90,7 +83,7 @@ forward AS (
 sequence AS (
     SELECT
         thread_id, ordinal, any_value(boundary_ns) AS boundary_ns,
-        CASE WHEN 2 * sum(time_ns) >= any_value(all_ns) THEN any_value(is_recorded) END
+        CASE WHEN 3 * sum(time_ns) >= any_value(all_ns) THEN any_value(is_recorded) END
         AS is_trained
     FROM (
         SELECT DISTINCT trace_id, thread_id, ordinal, boundary_ns, is_recorded, name

@@ -7,8 +7,10 @@
 -- that autograd records. What lies between a backward pass and its optimizer works on
 -- gradients, such as their clipping; what runs a model without recording it for autograd is
 -- inference (`graph.inference_op`), such as validation. What else comes before a backward
--- pass of its step is forward. After the last pass of a step the rest is `other`; without
--- any pass in it, the rest is forward.
+-- pass of its step is forward, but not before its first batch is fetched, unless gradients
+-- of earlier ops are computed: a step may begin with what saves a checkpoint, for example.
+-- After the last pass of a step the rest is `other`; without any pass in it, the rest is
+-- forward.
 -- One row per top-level op, or launch or wait outside of ops.
 -- Key: node_id.
 CREATE VIEW graph.phase (
@@ -98,7 +100,12 @@ event AS (
         next_update.start_ns < coalesce(least(next_pass_ns, last_ns), next_update.start_ns + 1)
         AND previous_pass_ns > coalesce(previous_update.end_ns, previous_pass_ns - 1)
         AS is_before_update,
-        inference.node_id IS NOT NULL AS is_inference
+        inference.node_id IS NOT NULL AS is_inference,
+        greatest(first_ns, previous_pass_ns, previous_update.end_ns) AS begun_ns,
+        next_loading.start_ns < next_forward.start_ns
+        AND coalesce(loading.start_ns < begun_ns, loading.start_ns IS NULL)
+        AND coalesce(previous_forward.start_ns < begun_ns, previous_forward.start_ns IS NULL)
+        AS is_before_batch
     FROM (
         SELECT
             event.*,
@@ -112,6 +119,16 @@ event AS (
     ) AS event
     ASOF LEFT JOIN staging.loading_range AS loading
         ON event.thread_id = loading.thread_id AND event.start_ns >= loading.start_ns
+    ASOF LEFT JOIN staging.loading_range AS next_loading
+        ON event.thread_id = next_loading.thread_id AND event.start_ns < next_loading.start_ns
+    ASOF LEFT JOIN graph.differentiated_op AS next_forward
+        ON
+            event.thread_id = next_forward.thread_id
+            AND event.start_ns <= next_forward.start_ns
+    ASOF LEFT JOIN graph.differentiated_op AS previous_forward
+        ON
+            event.thread_id = previous_forward.thread_id
+            AND event.start_ns >= previous_forward.start_ns
     ASOF LEFT JOIN pass
         ON event.trace_id = pass.trace_id AND event.start_ns >= pass.start_ns
     ASOF LEFT JOIN (FROM graph.backward_range WHERE is_named) AS named
@@ -148,6 +165,7 @@ SELECT
         WHEN is_before_update THEN 'gradients'
         WHEN is_inference THEN 'inference'
         WHEN next_pass_ns IS NULL AND previous_pass_ns IS NOT NULL THEN 'other'
+        WHEN next_pass_ns IS NOT NULL AND is_before_batch THEN 'other'
         ELSE 'forward'
     END,
     least(greatest(coalesce(previous_end_ns, start_ns), loaded_ns), start_ns),

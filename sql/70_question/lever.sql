@@ -122,18 +122,21 @@ placed AS (
     SELECT
         *,
         sum(path_ns) OVER (PARTITION BY run_id, lever, place) AS place_ns,
-        sum(path_ns) OVER (PARTITION BY run_id, lever, place, op, modules, frame) AS part_ns
+        sum(path_ns) OVER (PARTITION BY run_id, lever, place, op, modules, frame) AS part_ns,
+        2 * sum(CASE WHEN place IS NULL THEN path_ns ELSE 0 END) OVER in_lever
+        > sum(path_ns) OVER in_lever AS is_unknown
     FROM place
+    WINDOW in_lever AS (PARTITION BY run_id, lever)
 ),
 
--- An example from the largest part of the largest place, as far as places are known.
+-- An example from the largest part of the largest known place, if most places are known.
 example AS (
     SELECT *
     FROM placed
     QUALIFY row_number() OVER (
         PARTITION BY run_id, lever
         ORDER BY
-            place IS NULL, place_ns DESC, place, part_ns DESC, op, modules, frame,
+            (place IS NULL) <> is_unknown, place_ns DESC, place, part_ns DESC, op, modules, frame,
             path_ns DESC, path_id
     ) = 1
 )

@@ -614,8 +614,10 @@ def _latest(stragglers: list[Row]) -> str:
 def _place(row: Row, rows: dict[str, list[Row]]) -> str:
     if row["place"] is None:
         stacks = all(trace["has_stack"] for trace in rows["recording"])
+        # Processes of a loader are in no trace, with or without stacks.
+        is_known = stacks or row["lever"] == "data_loading"
         return (
-            "" if stacks else " The place is unknown: recorded without Python stacks."
+            "" if is_known else " The place is unknown: recorded without Python stacks."
         )
     part = row["place_ns"] / row["time_ns"] if row["time_ns"] else 0
     is_frame = row["place"] == row["frame"]

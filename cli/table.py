@@ -72,6 +72,8 @@ _SINCE_1970_NS = 1 << 59
 """[ns] Larger values (from 1988 on) are not durations but times since 1970."""
 _TOO_SMALL = 0.1
 _TWO_DIGITS = 0.01
+_LEAST = 0.001
+"""The smallest time that its three decimals show."""
 _SAID_BY_THE_CELLS = ("_ns", "_bytes", "_bytes_per_second", "_flops_per_second")
 _NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
 """Counted adjectives, whose headings have no plural."""
@@ -238,10 +240,23 @@ def _scale(largest: float, scales: list[tuple[float, str]]) -> tuple[float, str]
 
 def _scaled(scales: list[tuple[float, str]], largest: float, value: float) -> str:
     unit, form = _scale(largest, scales)
+    if scales is _SCALES["_ns"]:
+        return _time(form, float(value) / unit)
     # A size of less than two digits has a unit of its own; times never do.
-    if 0 < abs(value) < _TOO_SMALL * unit and scales is not _SCALES["_ns"]:
+    if 0 < abs(value) < _TOO_SMALL * unit:
         unit, form = _scale(abs(value), scales)
     return form.format(float(value) / unit)
+
+
+def _time(form: str, amount: float) -> str:
+    """A time in the unit of its column; what rounds to nothing is not written so.
+
+    >>> _time("{:,.3f} ms", 0.0003), _time("{:,.3f} ms", -0.0003), _time("{:.3f} ms", 0)
+    ('<0.001 ms', '>-0.001 ms', '0.000 ms')
+    """
+    if 0 < abs(amount) < _LEAST / 2:
+        return ("<" if amount > 0 else ">-") + form.format(_LEAST)
+    return form.format(amount)
 
 
 def _date(since_1970_ns: float) -> str:

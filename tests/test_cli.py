@@ -1226,7 +1226,7 @@ def test_sizes_are_never_shown_as_zero(tiny: Path) -> None:
     query = f"SELECT unnest({sizes}) AS a_bytes, unnest({times}) AS b_ns"
     shown = run("sql", tiny, query).stdout.splitlines()[2:]
     assert [line.split() for line in shown] == [
-        ["5", "B", "0.000", "ms"],
+        ["5", "B", "<0.001", "ms"],
         ["7.00", "GiB", "7.000", "ms"],
         ["0.00", "GiB", "0.000", "ms"],
     ]

@@ -715,6 +715,28 @@ def test_tables_sort(folder: Path, page: Page) -> None:
 
 
 @needs_chromium
+def test_times_of_a_column_have_one_unit(folder: Path, page: Page) -> None:
+    """They compare by eye; what is too short for it is not written as nothing."""
+    page.open(folder / "gpu.html")
+    times = "[2e6, 50e6, 4e5, 100, -100, 0]"
+    written = page.run(f"{times}.map(columnTime([2e6, 50e6, 100]))")
+    long = ["2.000 ms", "50.000 ms", "0.400 ms"]
+    assert written == [*long, "<0.001 ms", ">-0.001 ms", "0.000 ms"]
+    assert page.run("[1900000, 3094].map(columnTime([1900000, 3094, 3591]))") == [
+        "1,900.000 us",
+        "3.094 us",
+    ]
+    units = page.run(
+        "[...document.querySelectorAll('main table')].flatMap(table => {"
+        " const rows = [...table.rows].slice(1).map(row => [...row.cells]);"
+        " return rows[0].map((_, i) => [...new Set(rows.flatMap("
+        "  cells => cells[i].textContent.match(/ (s|ms|us|ns)$/)?.[1] ?? []))]); })"
+    )
+    assert any(units)
+    assert all(len(of) <= 1 for of in units)
+
+
+@needs_chromium
 def test_a_report_can_be_printed(folder: Path, page: Page) -> None:
     """The print is in light colours, even on a dark system."""
     page.theme("dark")

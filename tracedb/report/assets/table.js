@@ -47,6 +47,10 @@ function table(section) {
   const body = el("tbody");
   let sorted = rows, open = false;
   const isNumber = columns.map((_, i) => rows.some((row) => typeof row[i] === "number"));
+  // Times of a column compare by eye: they have one unit.
+  const times = columns.map((column, i) => column.endsWith("_ns") && isNumber[i] &&
+    columnTime(rows.map((row) => row[i]).filter((value) => typeof value === "number")));
+  const shownAs = (value, i) => (times[i] && typeof value === "number" ? times[i](value) : valued(columns[i], value));
   const heads = columns.map((column, i) =>
     el("th", { scope: "col", class: isNumber[i] && "number" },
       el("button", { type: "button", onclick: () => sort(i) }, heading(column))));
@@ -58,7 +62,7 @@ function table(section) {
     const cells = (row) => row.map((value, i) =>
       typeof value === "string"
         ? el("td", { class: WORDED.get(columns[i])?.has(value) ? "text worded" : "text", title: shown(value) }, ...named(columns[i], value, short[i]))
-        : el("td", { class: isNumber[i] && "number" }, valued(columns[i], value)));
+        : el("td", { class: isNumber[i] && "number" }, shownAs(value, i)));
     const visible = open ? sorted : sorted.slice(0, FIRST_ROWS);
     body.replaceChildren(...visible.map((row, i) => el("tr", { class: i >= PRINTED_ROWS && "far" }, ...cells(row))));
     more.hidden = rows.length <= FIRST_ROWS;

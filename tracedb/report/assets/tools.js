@@ -74,6 +74,20 @@ function time(ns) {
   return ns + " ns";
 }
 
+/** How a column writes its times, as on the command line: in ms if most have two digits then. */
+function columnTime(values) {
+  const sizes = values.map(Math.abs).filter((size) => size > 0).sort((a, b) => a - b);
+  if (!sizes.length) return time;
+  const usual = Math.min(sizes.at(-1), 100 * quantile(sizes, 0.5));
+  const [size, unit] = usual >= 1e6 ? [1e6, "ms"] : [1e3, "us"];
+  const places = { minimumFractionDigits: 3, maximumFractionDigits: 3 };
+  return (ns) => {
+    const amount = ns / size;
+    if (amount !== 0 && Math.abs(amount) < 0.0005) return `${amount < 0 ? ">-" : "<"}0.001 ${unit}`;
+    return `${amount.toLocaleString("en-US", places)} ${unit}`;
+  };
+}
+
 /** A number for a person. */
 function count(value) {
   return value.toLocaleString("en-US", { maximumFractionDigits: 3 });

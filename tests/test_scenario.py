@@ -464,7 +464,7 @@ BAD = {
     ),
     "phase": (
         '{"a": [{"target": "gpu", "phase": "back", "factor": 1}]}',
-        'phase is "back"; it must be one of forward, backward, optimizer, ',
+        'phase is "back"; it must be one of data_loading, inference, ',
     ),
     "typed op": (
         '{"a": [{"target": "op", "type": "T2", "factor": 1}]}',

@@ -156,6 +156,22 @@ def test_recording_takes_at_most_all_of_the_time() -> None:
     )
 
 
+def test_recording_python_functions_takes_time(
+    tmp_path: Path, ingested: Ingested
+) -> None:
+    """Of 1 ms, 100 calls cost half a microsecond each, and one op up to two."""
+    lane = {"ph": "X", "pid": 1, "tid": 1}
+    calls = [
+        {**lane, "cat": "python_function", "name": "a.py(1): f", "ts": 5 * n, "dur": 4}
+        for n in range(100)
+    ]
+    work = {**lane, "cat": "cpu_op", "name": "aten::mm", "ts": 0, "dur": 1000}
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": [work, *calls]}))
+    text = " ".join(said(ingested(file)).split())
+    assert "recording 101 events may have taken up to 5.2 % of the time" in text
+
+
 def test_means_of_ranks_are_not_called_totals(tmp_path: Path) -> None:
     """Without steps, the time of a lever is the mean of ranks; of one, the total."""
     for rank in range(2):

@@ -15,10 +15,10 @@ CREATE VIEW question.trust (
     -- `inferred_wait` (synchronising calls for which the trace does not record what they
     -- wait for; not copies), `unexplained` (time on critical paths without a cause in the
     -- trace: none was found, or it is before the trace), `profiler` (what recording the
-    -- events of ops and calls may have cost), `overflow` (pauses of the profiler itself,
-    -- such as flushing full buffers), `clock` (differences between the clocks of ranks,
-    -- corrected as far as collectives allow) or `absent_rank` (ranks of the job that are
-    -- not in the run). Only if there are any: `estimated` (traces that never ran),
+    -- events of ops, calls and Python functions may have cost), `overflow` (pauses of the
+    -- profiler itself, such as flushing full buffers), `clock` (differences between the
+    -- clocks of ranks, corrected as far as collectives allow) or `absent_rank` (ranks of the
+    -- job that are not in the run). Only if there are any: `estimated` (traces that never ran),
     -- `early_work` (GPU ops that start before their launch does), `assumed_rank` (traces
     -- whose rank follows from the order of processes), `repeated_rank` (traces whose rank
     -- another one of the run has) or `assumed_gpu` (GPUs whose model follows from their
@@ -82,13 +82,8 @@ path AS (
 ),
 
 cost AS (
-    SELECT run_id, count(*) AS event_count, sum(event_ns) AS time_ns
-    FROM (
-        SELECT trace_id FROM staging.op
-        UNION ALL
-        SELECT trace_id FROM staging.call
-    )
-    INNER JOIN overhead.profiler_cost USING (trace_id)
+    SELECT run_id, sum(event_count) AS event_count, sum(time_ns) AS time_ns
+    FROM overhead.recording_cost
     GROUP BY run_id
 ),
 

@@ -247,6 +247,30 @@ def test_each_rank_of_a_gather_has_its_own_size(
     assert rows(database, ERROR) == [(0,)]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_recordings_that_share_one_step_are_matched(
+    seed: int, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Ranks begin and end at other steps."""
+    executed = job(seed)
+    recorded_steps = {0: range(4), 1: range(STEPS), 2: range(3, STEPS)}
+    for rank, kept in recorded_steps.items():
+        steps = [executed.events(rank, f"ProfilerStep#{step}")[0] for step in kept]
+        begin, end = steps[0]["ts"], steps[-1]["ts"] + steps[-1]["dur"]
+        own = executed.recorded[rank]
+        own.events = [e for e in own.events if begin <= e["ts"] < end]
+    shared = executed.events(0, "ProfilerStep#3")[0]
+    database.ingest([executed.write(tmp_path)], run="job")
+    begin = 1000 * shared["ts"]
+    end = begin + 1000 * shared["dur"]
+
+    def of_step(found: set[tuple[int, int, int]]) -> set[tuple[int, int, int]]:
+        return {row for row in found if begin <= row[1] < end}
+
+    assert of_step({*rows(database, WAITING)}) == of_step(executed.waiting)
+    assert rows(database, OFFSETS) == [(0,)]
+
+
 def test_waits_at_one_time_count_once(
     tmp_path: Path, database: tracedb.Database
 ) -> None:

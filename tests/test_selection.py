@@ -280,6 +280,26 @@ def test_phases_that_do_not_occur(tmp_path: Path) -> None:
             database.scenarios([edit])
 
 
+@pytest.mark.parametrize("selection", [{}, {"type": "T2"}])
+def test_ops_within_others_have_no_host_time_of_their_own(
+    selection: dict[str, Any], tmp_path: Path
+) -> None:
+    """Host time is named by top-level ops; the line has the field for others."""
+    outer = Op("aten::outer", (Gap(1_000), Op("aten::inner", (Gap(5_000),))))
+    program = Program((Rank((Thread("main", (step(1, outer),)),)),))
+    path = execute(program)[0].write(tmp_path / "trace.json")
+    edit = made("s", {"target": "host", "name": "aten::inner", **selection})
+    with tracedb.open() as database:
+        database.ingest([path])
+        with pytest.raises(tracedb.ScenarioError) as raised:
+            database.scenarios([edit])
+        assert str(raised.value).endswith(
+            "it runs only within other ops (for an op: op=aten::inner)"
+        )
+        of_op = made("s", {"target": "host", "op": "aten::inner"})
+        assert database.scenarios([of_op]).height
+
+
 def test_work_without_ops_has_no_family(tmp_path: Path) -> None:
     """Replays of CUDA graphs have none; the line says what to do."""
     body = Launch(7, 5_000, "sgemm"), Gap(10_000)

@@ -74,8 +74,8 @@ scored AS (
         count(*) FILTER (agrees) AS agreeing,
         count(*) FILTER (is_message AND agrees AND pair.is_in_step) AS received,
         avg(pair.is_in_step::INTEGER) >= 0.9 AS is_in_step,
-        bool_or(avg(pair.is_in_step::INTEGER) >= 0.9)
-        OVER (PARTITION BY trace_id, process_group) AS has_steps,
+        max(CASE WHEN avg(pair.is_in_step::INTEGER) >= 0.9 THEN count(*) END)
+        OVER (PARTITION BY trace_id, process_group) AS step_pair_count,
         abs(quantile_cont(late_ns, 0.5)) AS late_ns,
         greatest(quantile_cont(late_ns, 0.9) - quantile_cont(late_ns, 0.1), 20_000)
         AS spread_ns,
@@ -86,7 +86,8 @@ scored AS (
     GROUP BY trace_id, process_group, shift
 ),
 
--- On busy CPUs, a few ends agree by chance.
+-- On busy CPUs, a few ends agree by chance: of recordings that share steps, what these have in
+-- common has to agree, otherwise most of the shorter one.
 candidate AS (
     SELECT *
     FROM scored
@@ -94,7 +95,10 @@ candidate AS (
         agreeing >= 0.9 * pair_count
         AND (
             NOT is_executed_on_cpu
-            OR 2 * pair_count > shorter_count AND (is_in_step OR NOT has_steps)
+            OR CASE
+                WHEN step_pair_count IS NULL THEN 2 * pair_count > shorter_count
+                ELSE is_in_step AND pair_count >= 0.9 * step_pair_count
+            END
         )
 ),
 

@@ -298,6 +298,14 @@ _ELSEWHERE = {
     "module": ("a module", "SELECT path AS text FROM staging.module_call"),
 }
 """Other fields that a pattern may have been meant for, and their texts."""
+_INNER_ALONE = """
+SELECT bool_and(op_id <> top_op_id)
+FROM staging.op
+WHERE NOT is_annotation AND name IN (
+    SELECT text FROM prediction.edit_text
+    WHERE scenario = ? AND edit = ? AND field = 'name'
+)
+"""
 _NONE_THERE = {
     "family": "; a family follows from the op that launches the work, and its shapes, "
     "which is known of none here (replayed CUDA graphs have no ops): record it with "
@@ -332,6 +340,9 @@ def near_misses(
             return near
     if selection.instance is not None:
         return "; in no step do so many match otherwise"
+    if selection.name is not None and scalar(connection, _INNER_ALONE, [*edit]):
+        hint = _elsewhere(connection, selection, "name")
+        return f"; it runs only within other ops{hint}"
     if used(selection):
         return "; each of these exists, but not together"
     return _near_types(connection, selection.target)
@@ -409,6 +420,14 @@ def _hint(
     pattern = getattr(selection, field)
     if not is_expression(pattern) and _LOOKS_LIKE_EXPRESSION.search(pattern):
         return f" (write a regular expression between slashes: /{pattern}/)"
+    return _elsewhere(connection, selection, field)
+
+
+def _elsewhere(
+    connection: duckdb.DuckDBPyConnection, selection: Selection, field: str
+) -> str:
+    """A hint at another field for a pattern, if it may have been meant for that."""
+    pattern = getattr(selection, field)
     for other, (thing, known) in ({} if field in _AWAITED else _ELSEWHERE).items():
         moved = msgspec.structs.replace(selection, **{field: None, other: pattern})
         is_free = getattr(selection, other) is None and wrong_selection(moved) is None

@@ -240,7 +240,7 @@ MISSES = [
     ),
     ({"target": "gpu", "name": "aten::addmm"}, "(for an op: op=aten::addmm)"),
     ({"target": "op", "name": "## forw*"}, '(for a range: annotation="## forw*")'),
-    ({"target": "host", "op": "forward"}, "(for a range: annotation=forward)"),
+    ({"target": "host", "op": "forward"}, '(for a range: annotation="## forward ##")'),
     ({"target": "host", "annotation": "forward"}, "1 contains it: ## forward ##"),
     ({"target": "host", "thread": "autogrd"}, "nearest: autograd"),
     ({"target": "host", "module": "Linear"}, "there is no module"),

@@ -124,6 +124,13 @@ BAD_LINES = [
         'column 1: expected a target (host, gpu, op, wait, delay, profiler), found "g',
     ),
     ("name=x x1", "column 1: expected a target"),
+    ("aten::mm x1", "; write op:aten::mm for an op of that name"),
+    ("T1 x1", "; write host:T1"),
+    ("stream x1", "; write wait:stream or delay:stream"),
+    (
+        "phase:backward x1",
+        "; write a target before the field, as in host phase=backward",
+    ),
     ("gpu: x0.5", 'column 5: expected a value, found "x0.5"'),
     ('gpu:"a x0.5', 'column 1: expected a word, or a text with a closing ", found'),
     (

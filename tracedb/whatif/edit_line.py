@@ -31,6 +31,7 @@ from msgspec import structs
 from tracedb.errors import ScenarioError
 from tracedb.whatif.action import ACTIONS, STATISTICS
 from tracedb.whatif.scenario import FIELDS, Change
+from tracedb.whatif.selection import FIELDS as SELECTING
 from tracedb.whatif.selection import TYPES
 
 if TYPE_CHECKING:
@@ -169,10 +170,21 @@ def _first(line: _Line, key: str | None, value: str) -> dict[str, Any]:
     """The target, with the type or name after the colon."""
     target = value if key is None else key[:-1]
     if target not in TYPES or (key is not None and not key.endswith(":")):
-        raise line.error(f"a target ({', '.join(TYPES)})")
+        raise line.error(f"a target ({', '.join(TYPES)})", _target_hint(key, value))
     if key is None:
         return {"target": target}
     return {"target": target, "type" if value in TYPES[target] else "name": value}
+
+
+def _target_hint(key: str | None, value: str) -> str:
+    """How to write a type, field or op that stands where a target is expected."""
+    word = f"{key or ''}{value}"
+    targets = [target for target, types in TYPES.items() if word in types]
+    if targets:
+        return f"; write {' or '.join(f'{target}:{word}' for target in targets)}"
+    if key is not None and key[:-1] in SELECTING:
+        return f"; write a target before the field, as in host {key[:-1]}={value}"
+    return f"; write op:{word} for an op of that name" if "::" in word else ""
 
 
 def _next(line: _Line, key: str | None, value: str, is_bare: bool) -> dict[str, Any]:  # noqa: FBT001 (of a word)

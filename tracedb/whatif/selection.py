@@ -298,6 +298,14 @@ _ELSEWHERE = {
     "module": ("a module", "SELECT path AS text FROM staging.module_call"),
 }
 """Other fields that a pattern may have been meant for, and their texts."""
+_SELECTED = """
+SELECT CASE WHEN text GLOB $pattern THEN $pattern ELSE text END
+FROM ({known})
+WHERE text GLOB $pattern OR contains(lower(text), $bare)
+ORDER BY text GLOB $pattern DESC, length(text), text
+LIMIT 1
+"""
+"""A pattern if it selects any text, otherwise the shortest text that contains it."""
 _INNER_ALONE = """
 SELECT bool_and(op_id <> top_op_id)
 FROM staging.op
@@ -431,9 +439,11 @@ def _elsewhere(
     for other, (thing, known) in ({} if field in _AWAITED else _ELSEWHERE).items():
         moved = msgspec.structs.replace(selection, **{field: None, other: pattern})
         is_free = getattr(selection, other) is None and wrong_selection(moved) is None
-        within = f"SELECT count(*) FROM ({known}) WHERE contains(lower(text), ?)"
-        if is_free and scalar(connection, within, [_bare(pattern)]):
-            written = f'"{pattern}"' if " " in pattern else pattern
+        value = {"pattern": pattern, "bare": _bare(pattern)}
+        query = _SELECTED.format(known=known)
+        found = connection.execute(query, value).fetchone() if is_free else None
+        if found:
+            written = f'"{found[0]}"' if " " in found[0] else found[0]
             return f" (for {thing}: {other}={written})"
     return ""
 

@@ -45,4 +45,4 @@ GROUP BY run_id, trace_id, rank, phase, step_count
 WINDOW in_trace AS (PARTITION BY trace_id)
 ORDER BY
     run_id, rank, trace_id,
-    graph.phase_ordinal(phase);
+    graph.ordinal_of_phase(phase);

@@ -170,4 +170,4 @@ HAVING coalesce(sum(host_ns), 0) + sum(gpu_ns) + sum(path_ns) > 0
 WINDOW in_step AS (PARTITION BY trace.trace_id, placed.step_id)
 ORDER BY
     trace.trace_id, step, placed.step_id,
-    graph.phase_ordinal(phase);
+    graph.ordinal_of_phase(phase);

@@ -4,7 +4,7 @@
 -- One row per run and aspect, even if nothing is wrong.
 -- Key: run_id, aspect.
 -- Counts: question.recording, staging.ingest_issue, graph.expected_launch, graph.host_wait,
--- critical_path.measured_interval, staging.op, staging.call, graph.recorded_work,
+-- critical_path.measured_interval, overhead.recording_cost, graph.recorded_work,
 -- staging.device.
 CREATE VIEW question.trust (
     -- The run.

@@ -148,7 +148,7 @@ FROM question.phase_by_step
 WHERE run_id = $run
 ORDER BY
     rank, trace_id, step_id,
-    graph.phase_ordinal(phase)""",
+    graph.ordinal_of_phase(phase)""",
         picture="phases",
         empty="Phases follow from ops, and none were recorded.",
     ),

@@ -1,5 +1,5 @@
 -- The place of a phase (`graph.phase`) in the order in which answers show them, from 1.
-CREATE MACRO graph.phase_ordinal(
+CREATE MACRO graph.ordinal_of_phase(
     -- The phase.
     phase
 ) AS (

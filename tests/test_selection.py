@@ -254,6 +254,7 @@ MISSES = [
     ({"target": "host", "node": 10**12}, "graph.node has no such number"),
     ({"target": "gpu", "sql": "SELECT 5 WHERE false"}, "it returns no number of graph"),
     ({"target": "host", "phase": "data_loading"}, "batches is host:wait_data"),
+    ({"target": "wait", "type": "rank"}, "use 'host ideal' and 'gpu ideal'"),
     ({"target": "gpu", "instance": 9999}, "in no step do so many match otherwise"),
 ]
 

@@ -314,6 +314,11 @@ WHERE NOT is_annotation AND name IN (
     WHERE scenario = ? AND edit = ? AND field = 'name'
 )
 """
+_ANY_ON_GPUS = "SELECT count(*) > 0 FROM staging.collective WHERE NOT is_on_cpu"
+_LATE_ON_GPUS = (
+    "; on GPUs, kernels wait for late ranks, not threads: for a job without late "
+    "ranks, use 'host ideal' and 'gpu ideal'"
+)
 _NONE_THERE = {
     "family": "; a family follows from the op that launches the work, and its shapes, "
     "which is known of none here (replayed CUDA graphs have no ops): record it with "
@@ -353,7 +358,7 @@ def near_misses(
         return f"; it runs only within other ops{hint}"
     if used(selection):
         return "; each of these exists, but not together"
-    return _near_types(connection, selection.target)
+    return _near_types(connection, selection)
 
 
 def _near(
@@ -469,8 +474,11 @@ def _near_numbers(
     return f"; available: {field} {', '.join([*shown, *more])}"
 
 
-def _near_types(connection: duckdb.DuckDBPyConnection, target: str) -> str:
+def _near_types(connection: duckdb.DuckDBPyConnection, selection: Selection) -> str:
     """A hint at the existing types of a target."""
+    target = selection.target
+    if (target, selection.type) == ("wait", "rank"):
+        return _LATE_ON_GPUS if scalar(connection, _ANY_ON_GPUS) else ""
     if target not in _TYPES_THERE:
         return ""
     rows = connection.execute(_TYPES_THERE[target]).fetchall()

@@ -71,6 +71,15 @@ def recorded(kind: str, folder: Path, ranks: int = sharded_job.RANKS) -> Recordi
         source.close()
 
 
+def in_turn(started: list[list[Any]], called: list[list[Any]]) -> list[list[Any]]:
+    """Collectives as called: Gloo's two threads may start neighbours turned."""
+    found = list(started)
+    for n, call in enumerate(called[1:]):
+        if found[n : n + 2] == [call, called[n]]:
+            found[n : n + 2] = [called[n], call]
+    return found
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_collectives_and_memory_match_real_ranks(
     kind: str, measured: dict[str, Any], tmp_path: Path
@@ -86,8 +95,8 @@ def test_collectives_and_memory_match_real_ranks(
         for node in found.nodes
         if node.message and node.message["Collective name"] != "wait"
     ]
-    assert called == measured[kind]["called"]
     assert called
+    assert in_turn(measured[kind]["called"], called) == called
     held = peak(found.fake.held, found.fake.names, block=1).peak_bytes
     nearest = min(measured[kind]["peaks"], key=lambda real: abs(held - real))
     assert held == pytest.approx(nearest, rel=0.04 if kind == "tables" else 0.02)

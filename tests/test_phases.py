@@ -50,6 +50,15 @@ def layers() -> Any:  # noqa: ANN401
     return torch.nn.Sequential(network(), *grown, torch.nn.Linear(4, 16))
 
 
+def learn(loss: Any, optimizer: Any) -> None:  # noqa: ANN401
+    """A backward pass and an update."""
+    with part("b"):
+        loss.backward()
+    with part("c"):
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def training(net: Any, optimizer: Any) -> Callable[[], None]:  # noqa: ANN401
     """A step of forward, backward and update."""
 
@@ -57,11 +66,7 @@ def training(net: Any, optimizer: Any) -> Callable[[], None]:  # noqa: ANN401
         x = torch.rand(8, 16)
         with part("a"):
             loss = net(x).square().mean()
-        with part("b"):
-            loss.backward()
-        with part("c"):
-            optimizer.step()
-            optimizer.zero_grad()
+        learn(loss, optimizer)
 
     return step
 
@@ -100,11 +105,7 @@ def accumulation() -> Callable[[], None]:
         for _ in range(2):
             with part("a"), torch.autocast("cpu", torch.bfloat16):
                 loss = net(torch.rand(8, 16)).square().mean() / 2
-            with part("b"):
-                loss.backward()
-        with part("c"):
-            adam.step()
-            adam.zero_grad()
+            learn(loss, adam)
 
     return step
 
@@ -128,11 +129,7 @@ def adversaries() -> Callable[[], None]:
             first.zero_grad()
         with part("a"):
             loss = -judge(maker(torch.rand(8, 16))).mean()
-        with part("b"):
-            loss.backward()
-        with part("c"):
-            second.step()
-            second.zero_grad()
+        learn(loss, second)
 
     return step
 
@@ -198,11 +195,7 @@ def checkpoints() -> Callable[[], None]:
             (slope,) = torch.autograd.grad(score, x, create_graph=True)
         with part("a"):
             loss = out + slope.square().sum()
-        with part("b"):
-            loss.backward()
-        with part("c"):
-            sgd.step()
-            sgd.zero_grad()
+        learn(loss, sgd)
 
     return step
 
@@ -246,11 +239,7 @@ def loader() -> Callable[[], None]:
             return
         with part("a"):
             loss = torch.nn.functional.cross_entropy(net(batch), torch.ones(8).long())
-        with part("b"):
-            loss.backward()
-        with part("c"):
-            sgd.step()
-            sgd.zero_grad()
+        learn(loss, sgd)
 
     return step
 
@@ -278,11 +267,7 @@ def fetched() -> Callable[[], None]:
             loss = net(kept.pop().double().float()).square().mean()
         if not is_ahead:
             fetch()
-        with part("b"):
-            loss.backward()
-        with part("c"):
-            sgd.step()
-            sgd.zero_grad()
+        learn(loss, sgd)
 
     return step
 
@@ -328,11 +313,7 @@ def rollouts() -> Callable[[], None]:
         for _ in range(2):
             with part("a"):
                 loss = net(seen).square().mean()
-            with part("b"):
-                loss.backward()
-            with part("c"):
-                adam.step()
-                adam.zero_grad()
+            learn(loss, adam)
 
     return step
 
@@ -349,11 +330,7 @@ def taught() -> Callable[[], None]:
             wanted = teacher(x)
         with part("a"):
             loss = (net(x) - wanted).square().mean()
-        with part("b"):
-            loss.backward()
-        with part("c"):
-            sgd.step()
-            sgd.zero_grad()
+        learn(loss, sgd)
 
     return step
 

@@ -71,9 +71,43 @@ def early(event: Event) -> Event:
     return event | {"ts": event["ts"] - 500_000 * is_kernel}
 
 
+def overrunning(event: Event, *names: str) -> Event:
+    """The ends of some kernels are half a second late."""
+    late = event["name"] in (names or ("k1.1",))
+    return event | {"dur": event["dur"] + 500_000 * late}
+
+
+def many_overrunning(event: Event) -> Event:
+    """Those of a quarter of the kernels: they run side by side."""
+    return overrunning(event, "k0.0", "k1.1", "k2.0")
+
+
+def graph_overrunning(event: Event) -> Event:
+    """A CUDA graph launches the kernels of step 1, side by side."""
+    if event["cat"] == "kernel" and event["name"].startswith("k1."):
+        event = event | {"args": event["args"] | {"correlation": OPS + 1}}
+        return event | {"dur": 6000 if event["name"] == "k1.0" else event["dur"]}
+    return event
+
+
+def collective_overrunning(event: Event) -> Event:
+    """A collective runs beside what other streams have on its hardware queue."""
+    if event["name"] == "k1.1":
+        return overrunning(event) | {"name": "ncclDevKernel_AllReduce"}
+    return event
+
+
 def same(event: Event) -> Event:
     """Nothing is changed."""
     return event
+
+
+OVERRUNNING = (
+    overrunning,
+    many_overrunning,
+    graph_overrunning,
+    collective_overrunning,
+)
 
 
 def write(path: Path, change: Callable[[Event], Event], **header: object) -> Path:
@@ -91,7 +125,7 @@ def contradictory(
     folder = tmp_path_factory.mktemp("contradictory")
     info = {"backend": "nccl", "world_size": 2}
     with tracedb.open(allow_files=True) as database:
-        for change in (same, recurring, waits_too, early):
+        for change in (same, recurring, waits_too, early, *OVERRUNNING):
             database.ingest([write(folder / change.__name__, change)])
         for rank in (-1, 5):
             path = folder / f"{rank}"
@@ -174,6 +208,57 @@ def test_work_before_its_launch_is_doubted(contradictory: tracedb.Database) -> N
     assert said.startswith(
         "12 of 12 GPU ops start before their launch, by up to 500 ms"
     )
+
+
+def late_ends(database: tracedb.Database, name: str) -> list[tuple[Any, ...]]:
+    """Kernels of a file that take longer than those of `same`, and their ends."""
+    return rows(
+        database,
+        "SELECT gpu_op.name, end_ns, overrun_ns FROM staging.gpu_op AS gpu_op "
+        f"INNER JOIN staging.trace USING (trace_id) WHERE {of_file(name)} "
+        "AND end_ns - start_ns <> 1_600_000 ORDER BY gpu_op_id",
+    )
+
+
+def test_an_end_after_later_work_of_the_stream_is_none(
+    contradictory: tracedb.Database,
+) -> None:
+    """The next op's start is; the step takes what it did, and the doubt is told."""
+    late = 500_000_000 - 400_000
+    assert late_ends(contradictory, "overrunning") == [("k1.1", 14_300_000, late)]
+    took, takes = (
+        rows(
+            contradictory,
+            "SELECT step, method, measured_ns, predicted_ns "
+            "FROM critical_path.step_time INNER JOIN staging.trace USING (trace_id) "
+            f"WHERE {of_file(name)} ORDER BY ALL",
+        )
+        for name in ("same", "overrunning")
+    )
+    assert len(took) >= STEPS
+    assert took == takes
+    assert doubts(contradictory, "same", "overrun") == []
+    all_work = STEPS * OPS
+    assert doubts(contradictory, "overrunning", "overrun") == [(1, all_work, late)]
+    assert doubts(contradictory, "overrunning", "overlapping") == [(0, all_work, 0)]
+    row = {"aspect": "overrun", "occurrences": 1, "all_count": all_work}
+    ((mark, said),) = doubts_in_words([row | {"time_ns": late}])
+    assert mark == "!"
+    assert said == (
+        "1 of 12 GPU ops are recorded to end after later work of their stream, by "
+        "500 ms in all: they are taken to end where the next one starts"
+    )
+
+
+@pytest.mark.parametrize("change", OVERRUNNING[1:])
+def test_work_that_may_run_side_by_side_ends_as_recorded(
+    contradictory: tracedb.Database, change: Callable[[Event], Event]
+) -> None:
+    """That of a CUDA graph, collectives on AMD's queues, and where it often does."""
+    found = late_ends(contradictory, change.__name__)
+    assert found
+    assert {overrun for *_, overrun in found} == {0}
+    assert doubts(contradictory, change.__name__, "overrun") == []
 
 
 def test_a_rank_that_occurs_twice_is_no_other_rank(

@@ -18,7 +18,8 @@ CREATE TABLE staging.gpu_op (
     stream,
     -- [ns] Start.
     start_ns,
-    -- [ns] End.
+    -- [ns] End; as recorded, or where the next op of the stream starts, if one that starts
+    -- later ended before.
     end_ns,
     -- Call that launched it; NULL if it is not in the trace.
     call_id,
@@ -35,60 +36,59 @@ CREATE TABLE staging.gpu_op (
     -- [B] Bytes moved, for copies and memsets; NULL if below 0 or above 2^50.
     moved_bytes,
     -- Whether it is communication between ranks: as recorded, or by its name.
-    is_collective
+    is_collective,
+    -- [ns] How long after that end it is recorded to end; otherwise 0.
+    overrun_ns
 ) AS
 WITH
-event AS (
+laned AS (
     SELECT
         *,
-        -- All at once: each extraction parses the arguments again.
-        args ->> [
-            '$.device', '$.stream', '$.correlation', '$."External id"', '$."external id"',
-            '$.bytes', '$."Collective name"', '$.original_stream'
-        ] AS argument
-    FROM staging.slice
-    WHERE staging.gpu_op_kind(cat, args) IS NOT NULL
+        hash(trace_id, pid, tid, device, stream, is_collective, kind = 'other') AS lane,
+        hash(lane, coalesce(correlation, external_id, -event_id)) AS launch
+    FROM staging.gpu_record
 ),
 
+followed AS (
+    SELECT
+        *,
+        coalesce(lag(start_ns) OVER backwards, 9_223_372_036_854_775_807) AS following_ns,
+        coalesce(
+            min(CASE WHEN end_ns > start_ns THEN end_ns END) OVER (
+                backwards ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ),
+            9_223_372_036_854_775_807
+        ) AS first_end_ns
+    FROM laned
+    WINDOW backwards AS (PARTITION BY lane ORDER BY start_ns DESC, event_id DESC)
+),
+
+-- The last op of a launch is followed by those of later ones alone.
+bounded AS (
+    SELECT
+        *,
+        max(following_ns) OVER of_launch AS next_ns,
+        end_ns - 1_000 > next_ns AND end_ns >= max(first_end_ns) OVER of_launch AS overruns
+    FROM followed
+    WINDOW of_launch AS (PARTITION BY launch)
+),
+
+-- Work of a stream runs one after the other; only that of one CUDA graph may not. Profilers
+-- record ends of a few ops that are seconds late (AMD): when work that starts with a later
+-- launch has ended, theirs is where the next launch starts. If many are, it is no stream.
 gpu AS (
     SELECT
-        event_id,
-        trace_id,
-        name,
-        staging.gpu_op_kind(cat, args) AS kind,
-        -- Lanes name them, too: `GPU 0`, `stream 7`.
-        coalesce(
-            try_cast(argument[1] AS BIGINT),
-            try_cast(regexp_extract(pid, '([0-9]+) *$', 1) AS BIGINT)
-        ) AS device,
-        -- PyTorch can move what a CUDA graph runs to lanes of its own.
-        coalesce(
-            try_cast(argument[8] AS BIGINT),
-            try_cast(argument[2] AS BIGINT),
-            try_cast(regexp_extract(tid, '([0-9]+) *$', 1) AS BIGINT)
-        ) AS stream,
-        start_ns,
-        end_ns,
-        try_cast(argument[3] AS BIGINT) AS correlation,
-        coalesce(
-            try_cast(argument[4] AS BIGINT), try_cast(argument[5] AS BIGINT)
-        ) AS external_id,
-        try_cast(argument[6] AS BIGINT) AS bytes,
-        CASE WHEN bytes BETWEEN 0 AND 1_125_899_906_842_624 THEN bytes END AS moved_bytes,
-        -- As recorded; from a library (NCCL, RCCL, oneCCL, HCCL, NVSHMEM, the user buffers
-        -- of Transformer Engine and similar); or a custom kernel that reads other GPUs'
-        -- memory. Inductor names its kernels by the ops they compute.
-        argument[7] IS NOT NULL
-        OR regexp_matches(
-            name,
-            '(?i)^(void )?((n|r|x|h|m|ms|one)ccl|hcom_|nvshmem|k?userbuffers_)|^cncl'
-            '|^(\(anonymous namespace\)|[^<(])*'
-            -- `all` is a word, not the end of one such as in `small_reduce`.
-            '((?-i:\ball|[_0-9]all|All|ALL)_?(reduce|gather|to_?all)'
-            '|reduce_?scatter|cross_device_reduce|deep_ep::|c10d::symmetric_memory::)'
-        )
-        AND NOT regexp_matches(name, '^triton_|\bdeep_ep::layout::') AS is_collective
-    FROM event
+        * EXCLUDE (end_ns),
+        CASE
+            WHEN
+                overruns
+                AND 10 * sum(overruns::INTEGER) OVER on_lane <= count(*) OVER on_lane
+                THEN greatest(start_ns, next_ns)
+            ELSE end_ns
+        END AS bounded_ns,
+        end_ns - bounded_ns AS overrun_ns
+    FROM bounded
+    WINDOW on_lane AS (PARTITION BY lane)
 ),
 
 -- Calls within another one of their number, such as the driver's within the runtime's,
@@ -116,7 +116,7 @@ SELECT
     device,
     stream,
     gpu.start_ns,
-    gpu.end_ns,
+    bounded_ns,
     call_id,
     op_id,
     top_op_id,
@@ -124,7 +124,8 @@ SELECT
     gpu.correlation,
     gpu.external_id,
     moved_bytes,
-    is_collective
+    is_collective,
+    overrun_ns
 FROM gpu
 INNER JOIN raw.trace USING (trace_id)
 ASOF LEFT JOIN launch

@@ -18,6 +18,10 @@ CREATE VIEW graph.recorded_work (
     overlap_count,
     -- [ns] Time for which these overlap.
     overlap_ns,
+    -- How many are recorded to end after later work of their stream.
+    overrun_count,
+    -- [ns] The time by which they do.
+    overrun_ns,
     -- How many start before their launch does.
     early_count,
     -- [ns] The longest time by which one does.
@@ -30,6 +34,7 @@ ordered AS (
         gpu_op.trace_id,
         gpu_op.call_id,
         gpu_op.end_ns - gpu_op.start_ns AS time_ns,
+        overrun_ns,
         max(gpu_op.end_ns) OVER (
             PARTITION BY gpu_op.trace_id, device, stream
             ORDER BY gpu_op.start_ns, gpu_op.end_ns, gpu_op_id
@@ -53,6 +58,8 @@ SELECT
     coalesce(sum(time_ns) FILTER (call_id IS NULL), 0)::BIGINT,
     count(*) FILTER (overlap_ns > 0),
     coalesce(sum(overlap_ns) FILTER (overlap_ns > 0), 0)::BIGINT,
+    count(*) FILTER (overrun_ns > 0),
+    sum(overrun_ns)::BIGINT,
     count(*) FILTER (early_ns > 0),
     greatest(max(early_ns), 0)
 FROM ordered

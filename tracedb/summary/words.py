@@ -200,6 +200,7 @@ WORDS = {
     "lost_work": "launches without GPU work",
     "lost_launch": "GPU ops without a launch",
     "overlapping": "overlaps on a stream",
+    "overrun": "ends after later work",
     "early_work": "work before its launch",
     "inferred_wait": "waits inferred",
     "profiler": "profiling overhead",
@@ -247,6 +248,14 @@ def _overlapping(row: Row) -> str:
     return (
         f"{_of(row)} GPU ops start before the previous one on their stream ends "
         f"({duration(row['time_ns'])})"
+    )
+
+
+def _overrun(row: Row) -> str:
+    return (
+        f"{_of(row)} GPU ops are recorded to end after later work of their stream, by "
+        f"{duration(row['time_ns'])} in all: they are taken to end where the next one "
+        "starts"
     )
 
 
@@ -337,6 +346,7 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "lost_work": _lost_work,
     "lost_launch": _lost_launch,
     "overlapping": _overlapping,
+    "overrun": _overrun,
     "early_work": _early_work,
     "inferred_wait": _inferred_wait,
     "unexplained": _unexplained,

@@ -67,8 +67,22 @@ def waits_too(event: Event) -> Event:
 
 def early(event: Event) -> Event:
     """The GPU's clock is half a second late."""
-    is_kernel = event["cat"] == "kernel"
-    return event | {"ts": event["ts"] - 500_000 * is_kernel}
+    return behind(event, 500_000)
+
+
+def late(event: Event) -> Event:
+    """The GPU's clock is half a second early."""
+    return behind(event, -500_000)
+
+
+def stepping(event: Event) -> Event:
+    """The host's clock is set forward by 5 ms during the last step."""
+    return behind(event, 5_000) if event["name"] in ("k2.2", "k2.3") else event
+
+
+def behind(event: Event, by: int) -> Event:
+    """A kernel starts earlier by the GPU's clock [us]."""
+    return event | {"ts": event["ts"] - by * (event["cat"] == "kernel")}
 
 
 def overrunning(event: Event, *names: str) -> Event:
@@ -110,6 +124,9 @@ OVERRUNNING = (
 )
 
 
+CHANGES = (same, recurring, waits_too, early, late, stepping, *OVERRUNNING)
+
+
 def write(path: Path, change: Callable[[Event], Event], **header: object) -> Path:
     """A trace of the program, with each event changed."""
     events = [change(event) for event in program()]
@@ -125,7 +142,7 @@ def contradictory(
     folder = tmp_path_factory.mktemp("contradictory")
     info = {"backend": "nccl", "world_size": 2}
     with tracedb.open(allow_files=True) as database:
-        for change in (same, recurring, waits_too, early, *OVERRUNNING):
+        for change in CHANGES:
             database.ingest([write(folder / change.__name__, change)])
         for rank in (-1, 5):
             path = folder / f"{rank}"
@@ -197,16 +214,44 @@ def doubts(database: tracedb.Database, name: str, aspect: str) -> list[tuple[Any
 
 
 def test_work_before_its_launch_is_doubted(contradictory: tracedb.Database) -> None:
-    """By how much, and in how many cases."""
+    """By how much, and in how many cases; where one clock cannot have been off."""
     all_work = STEPS * OPS
-    assert doubts(contradictory, "same", "early_work") == []
-    found = doubts(contradictory, "early", "early_work")
-    assert found == [(all_work, all_work, 499_900_000)]
+    for name in ("same", "early", "late"):
+        assert doubts(contradictory, name, "early_work") == []
+    assert doubts(contradictory, "stepping", "gpu_clock") == []
+    found = doubts(contradictory, "stepping", "early_work")
+    assert found == [(2, all_work, 4_900_000)]
     row = {"aspect": "early_work", "occurrences": all_work, "all_count": all_work}
     ((mark, said),) = doubts_in_words([row | {"time_ns": 499_900_000}])
     assert mark == "!"
     assert said.startswith(
         "12 of 12 GPU ops start before their launch, by up to 500 ms"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "clock_ns", "latency_ns"),
+    [("early", -499_905_000, 5_000), ("late", 499_705_000, 395_000)],
+)
+def test_the_clock_of_a_gpu_is_corrected(
+    contradictory: tracedb.Database, name: str, clock_ns: int, latency_ns: int
+) -> None:
+    """Work starts 5 us after its launch, or a wait returns 5 us after its work."""
+    shift = "gpu_op.start_ns - call.start_ns"
+    assert rows(
+        contradictory,
+        f"SELECT DISTINCT clock_ns, {shift} FROM staging.gpu_op AS gpu_op "
+        "INNER JOIN staging.call AS call USING (call_id) "
+        "INNER JOIN staging.trace ON call.trace_id = staging.trace.trace_id "
+        f"WHERE {of_file(name)}",
+    ) == [(clock_ns, latency_ns)]
+    assert doubts(contradictory, name, "gpu_clock") == [(1, 1, abs(clock_ns))]
+    row = {"aspect": "gpu_clock", "occurrences": 1, "all_count": 1}
+    ((mark, said),) = doubts_in_words([row | {"time_ns": 499_905_000}])
+    assert mark == "!"
+    assert said == (
+        "the clocks of 1 of 1 GPUs differ from the host's, by up to 500 ms: corrected, "
+        "as far as launches and waits tell"
     )
 
 

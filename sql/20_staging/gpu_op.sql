@@ -16,10 +16,10 @@ CREATE TABLE staging.gpu_op (
     device,
     -- Stream of the device.
     stream,
-    -- [ns] Start.
+    -- [ns] Start, by the host's clock.
     start_ns,
-    -- [ns] End; as recorded, or where the next op of the stream starts, if one that starts
-    -- later ended before.
+    -- [ns] End, likewise; where the next launch of the stream starts, if work that starts
+    -- later is recorded to end before.
     end_ns,
     -- Call that launched it; NULL if it is not in the trace.
     call_id,
@@ -38,98 +38,86 @@ CREATE TABLE staging.gpu_op (
     -- Whether it is communication between ranks: as recorded, or by its name.
     is_collective,
     -- [ns] How long after that end it is recorded to end; otherwise 0.
-    overrun_ns
+    overrun_ns,
+    -- [ns] By how much the clock of its device differs from the host's: it is recorded to
+    -- start so much later.
+    clock_ns
 ) AS
 WITH
-laned AS (
-    SELECT
-        *,
-        hash(trace_id, pid, tid, device, stream, is_collective, kind = 'other') AS lane,
-        hash(lane, coalesce(correlation, external_id, -event_id)) AS launch
-    FROM staging.gpu_record
+launched AS (
+    SELECT *, 2 * start_ns >= max(start_ns) OVER of_trace + min(start_ns) OVER of_trace AS is_late
+    FROM staging.gpu_launch
+    WINDOW of_trace AS (PARTITION BY trace_id)
 ),
 
-followed AS (
-    SELECT
-        *,
-        coalesce(lag(start_ns) OVER backwards, 9_223_372_036_854_775_807) AS following_ns,
-        coalesce(
-            min(CASE WHEN end_ns > start_ns THEN end_ns END) OVER (
-                backwards ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            ),
-            9_223_372_036_854_775_807
-        ) AS first_end_ns
-    FROM laned
-    WINDOW backwards AS (PARTITION BY lane ORDER BY start_ns DESC, event_id DESC)
-),
-
--- The last op of a launch is followed by those of later ones alone.
-bounded AS (
-    SELECT
-        *,
-        max(following_ns) OVER of_launch AS next_ns,
-        end_ns - 1_000 > next_ns AND end_ns >= max(first_end_ns) OVER of_launch AS overruns
-    FROM followed
-    WINDOW of_launch AS (PARTITION BY launch)
-),
-
--- Work of a stream runs one after the other; only that of one CUDA graph may not. Profilers
--- record ends of a few ops that are seconds late (AMD): when work that starts with a later
--- launch has ended, theirs is where the next launch starts. If many are, it is no stream.
-gpu AS (
-    SELECT
-        * EXCLUDE (end_ns),
-        CASE
-            WHEN
-                overruns
-                AND 10 * sum(overruns::INTEGER) OVER on_lane <= count(*) OVER on_lane
-                THEN greatest(start_ns, next_ns)
-            ELSE end_ns
-        END AS bounded_ns,
-        end_ns - bounded_ns AS overrun_ns
-    FROM bounded
-    WINDOW on_lane AS (PARTITION BY lane)
-),
-
--- Calls within another one of their number, such as the driver's within the runtime's,
--- launch nothing more. Numbers can recur: work belongs to the last launch before it, or to
--- the first one.
-launch AS (
-    SELECT
-        *,
-        max(end_ns) OVER (
-            PARTITION BY trace_id, correlation ORDER BY start_ns, end_ns DESC, call_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS busy_until_ns,
-        if(busy_until_ns IS NULL, -4_611_686_018_427_387_904, start_ns) AS from_ns
+-- Waits that return when all earlier work of their thread has ended.
+wait AS (
+    SELECT trace_id, thread_id, start_ns, end_ns
     FROM staging.call
-    WHERE correlation IS NOT NULL
-    QUALIFY coalesce(start_ns > busy_until_ns, true)
+    INNER JOIN (
+        SELECT trace_id, count(DISTINCT stream) AS stream_count
+        FROM launched
+        GROUP BY trace_id
+        HAVING count(DISTINCT device) = 1
+    ) USING (trace_id)
+    WHERE kind = 'wait' AND (target = 'device' OR (target = 'stream' AND stream_count = 1))
+),
+
+-- By how much work starts before its launch, in either half of the trace, but for one in a
+-- hundred; and by how much it could be later, or has to be earlier.
+allowed AS (
+    SELECT
+        work.trace_id,
+        device,
+        quantile_disc(called_ns - work.start_ns, 0.99) FILTER (NOT is_late) AS first_ns,
+        quantile_disc(called_ns - work.start_ns, 0.99) FILTER (is_late) AS last_ns,
+        greatest(first_ns, last_ns) AS least_ns,
+        coalesce(min(wait.end_ns - work.end_ns), 9_223_372_036_854_775_807) AS most_ns
+    FROM launched AS work
+    ASOF LEFT JOIN wait
+        ON
+            work.trace_id = wait.trace_id
+            AND calling_thread_id = wait.thread_id
+            AND called_ns <= wait.start_ns
+    WHERE kind <> 'other' AND call_id IS NOT NULL
+    GROUP BY work.trace_id, device
+),
+
+-- Clocks differ if no launch and no wait contradicts that. Work starts 5 us after its launch
+-- at the earliest, and a wait returns no sooner after its end.
+clock AS (
+    SELECT
+        trace_id,
+        device,
+        CASE
+            WHEN least_ns > 1_000 AND 2 * least(first_ns, last_ns) > least_ns AND least_ns <= most_ns
+                THEN -least(least_ns + 5_000, most_ns)
+            WHEN most_ns < -20_000 AND least_ns <= most_ns THEN -greatest(most_ns - 5_000, least_ns)
+            ELSE 0
+        END AS clock_ns
+    FROM allowed
 )
 
 SELECT
     event_id AS gpu_op_id,
     raw.trace.run_id,
-    gpu.trace_id,
-    gpu.name,
-    gpu.kind,
+    work.trace_id,
+    work.name,
+    kind,
     device,
     stream,
-    gpu.start_ns,
-    bounded_ns,
+    start_ns - coalesce(clock_ns, 0),
+    end_ns - coalesce(clock_ns, 0),
     call_id,
     op_id,
     top_op_id,
     outermost_op_id,
-    gpu.correlation,
-    gpu.external_id,
+    correlation,
+    external_id,
     moved_bytes,
     is_collective,
-    overrun_ns
-FROM gpu
+    overrun_ns,
+    coalesce(clock_ns, 0)
+FROM launched AS work
 INNER JOIN raw.trace USING (trace_id)
-ASOF LEFT JOIN launch
-    ON
-        gpu.trace_id = launch.trace_id
-        AND gpu.correlation = launch.correlation
-        AND gpu.start_ns >= from_ns;
+LEFT JOIN clock USING (trace_id, device);

@@ -22,6 +22,12 @@ CREATE VIEW graph.recorded_work (
     overrun_count,
     -- [ns] The time by which they do.
     overrun_ns,
+    -- GPUs whose clocks differ from the host's.
+    clock_count,
+    -- Number of GPUs.
+    device_count,
+    -- [ns] The largest such difference.
+    clock_ns,
     -- How many start before their launch does.
     early_count,
     -- [ns] The longest time by which one does.
@@ -35,6 +41,8 @@ ordered AS (
         gpu_op.call_id,
         gpu_op.end_ns - gpu_op.start_ns AS time_ns,
         overrun_ns,
+        device,
+        clock_ns,
         max(gpu_op.end_ns) OVER (
             PARTITION BY gpu_op.trace_id, device, stream
             ORDER BY gpu_op.start_ns, gpu_op.end_ns, gpu_op_id
@@ -60,6 +68,9 @@ SELECT
     coalesce(sum(overlap_ns) FILTER (overlap_ns > 0), 0)::BIGINT,
     count(*) FILTER (overrun_ns > 0),
     sum(overrun_ns)::BIGINT,
+    count(DISTINCT device) FILTER (clock_ns <> 0),
+    count(DISTINCT device),
+    max(abs(clock_ns)),
     count(*) FILTER (early_ns > 0),
     greatest(max(early_ns), 0)
 FROM ordered

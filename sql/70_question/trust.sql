@@ -19,16 +19,17 @@ CREATE VIEW question.trust (
     -- profiler itself, such as flushing full buffers), `clock` (differences between the
     -- clocks of ranks, corrected as far as collectives allow) or `absent_rank` (ranks of the
     -- job that are not in the run). Only if there are any: `estimated` (traces that never ran),
-    -- `overrun` (GPU ops whose recorded ends are too late), `early_work` (GPU ops that start
-    -- before their launch does), `assumed_rank` (traces whose rank follows from the order of
-    -- processes), `repeated_rank` (traces whose rank another one of the run has) or
-    -- `assumed_gpu` (GPUs whose model follows from their properties).
+    -- `overrun` (GPU ops whose recorded ends are too late), `gpu_clock` (GPUs whose clocks
+    -- differ from the host's), `early_work` (GPU ops that still start before their launch
+    -- does), `assumed_rank` (traces whose rank follows from the order of processes),
+    -- `repeated_rank` (traces whose rank another one of the run has) or `assumed_gpu` (GPUs
+    -- whose model follows from their properties).
     aspect,
     -- Number of such cases; for `clock`, ranks whose order could be different.
     occurrences,
     -- Total number; NULL if not applicable.
     all_count,
-    -- [ns] Their time; NULL if not applicable. For `clock` and `early_work`, the largest
+    -- [ns] Their time; NULL if not applicable. For clocks and `early_work`, the largest
     -- offset.
     time_ns,
     -- [1] Its share of all such time; for `profiler` and `overflow`, of the recorded time.
@@ -105,57 +106,58 @@ found AS (
     FROM graph.expected_launch
     GROUP BY run_id
     UNION ALL
-    SELECT run_id, 3, 'lost_launch', sum(lost_count), sum(all_count), sum(lost_ns), sum(time_ns)
+    SELECT
+        run_id,
+        unnest([3, 4, 5, 6, 7]),
+        unnest(['lost_launch', 'overlapping', 'overrun', 'gpu_clock', 'early_work']),
+        unnest([
+            sum(lost_count), sum(overlap_count), sum(overrun_count), sum(clock_count),
+            sum(early_count)
+        ]),
+        unnest([
+            sum(all_count), sum(all_count), sum(all_count), sum(device_count), sum(all_count)
+        ]),
+        unnest([
+            sum(lost_ns), sum(overlap_ns), sum(overrun_ns), max(clock_ns), max(early_ns)
+        ]),
+        unnest([sum(time_ns), sum(time_ns), NULL, NULL, NULL])
     FROM graph.recorded_work
     GROUP BY run_id
     UNION ALL
-    SELECT run_id, 4, 'overlapping', sum(overlap_count), sum(all_count), sum(overlap_ns),
-        sum(time_ns)
-    FROM graph.recorded_work
-    GROUP BY run_id
-    UNION ALL
-    SELECT run_id, 5, 'overrun', sum(overrun_count), sum(all_count), sum(overrun_ns), NULL
-    FROM graph.recorded_work
-    GROUP BY run_id
-    UNION ALL
-    SELECT run_id, 6, 'early_work', sum(early_count), sum(all_count), max(early_ns), NULL
-    FROM graph.recorded_work
-    GROUP BY run_id
-    UNION ALL
-    SELECT run_id, 7, 'inferred_wait', inferred_count, all_count, coalesce(inferred_ns, 0),
+    SELECT run_id, 8, 'inferred_wait', inferred_count, all_count, coalesce(inferred_ns, 0),
         time_ns
     FROM wait
     UNION ALL
-    SELECT run_id, 8, 'unexplained', unexplained_count, all_count,
+    SELECT run_id, 9, 'unexplained', unexplained_count, all_count,
         coalesce(unexplained_ns, 0), time_ns
     FROM path
     UNION ALL
-    SELECT run_id, 9, 'profiler', event_count, NULL, cost.time_ns, duration_ns
+    SELECT run_id, 10, 'profiler', event_count, NULL, cost.time_ns, duration_ns
     FROM cost
     INNER JOIN run USING (run_id)
     UNION ALL
-    SELECT run_id, 10, 'overflow', pause_count, NULL, recorded.time_ns, duration_ns
+    SELECT run_id, 11, 'overflow', pause_count, NULL, recorded.time_ns, duration_ns
     FROM recorded
     INNER JOIN run USING (run_id)
     UNION ALL
-    SELECT run_id, 11, 'clock', count(*) FILTER (is_ambiguous), count(*),
+    SELECT run_id, 12, 'clock', count(*) FILTER (is_ambiguous), count(*),
         max(abs(offset_ns)), NULL
     FROM graph.clock
     GROUP BY run_id
     UNION ALL
-    SELECT run_id, 12, 'absent_rank', greatest(world_size - trace_count + again_count, 0),
+    SELECT run_id, 13, 'absent_rank', greatest(world_size - trace_count + again_count, 0),
         world_size, NULL, NULL
     FROM whole
     WHERE world_size IS NOT NULL
     UNION ALL
-    SELECT run_id, 14, 'repeated_rank', again_count, trace_count, NULL, NULL FROM whole
+    SELECT run_id, 15, 'repeated_rank', again_count, trace_count, NULL, NULL FROM whole
     UNION ALL
-    SELECT run_id, 15, 'assumed_gpu', count(*) FILTER (is_assumed), count(*), NULL, NULL
+    SELECT run_id, 16, 'assumed_gpu', count(*) FILTER (is_assumed), count(*), NULL, NULL
     FROM staging.device
     WHERE gpu_op_count > 0
     GROUP BY run_id
     UNION ALL
-    SELECT run_id, unnest([0, 13]), unnest(['estimated', 'assumed_rank']),
+    SELECT run_id, unnest([0, 14]), unnest(['estimated', 'assumed_rank']),
         unnest([estimated_count, assumed_count]), all_count, NULL, NULL
     FROM recorded
 )
@@ -172,6 +174,7 @@ SEMI JOIN run USING (run_id)
 WHERE
     occurrences > 0
     OR aspect NOT IN (
-        'estimated', 'overrun', 'early_work', 'assumed_rank', 'repeated_rank', 'assumed_gpu'
+        'estimated', 'overrun', 'gpu_clock', 'early_work', 'assumed_rank', 'repeated_rank',
+        'assumed_gpu'
     )
 ORDER BY run_id, place;

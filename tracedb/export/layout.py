@@ -35,7 +35,7 @@ Lane = tuple[int, str | None, str | None]
 # Of slices with the same begin and end, work is within its annotation.
 _SLICES = """
 SELECT event_id, event.trace_id, pid, tid, ts_ns, ts_ns + dur_ns
-FROM raw.event AS event
+FROM export_event AS event
 INNER JOIN export_trace USING (trace_id)
 WHERE ph = 'X' AND ts_ns IS NOT NULL AND dur_ns >= 0
 ORDER BY event.trace_id, pid, tid, ts_ns, dur_ns DESC, is_annotation(cat) DESC, event_id
@@ -56,7 +56,7 @@ alike AS (
     SELECT
         min(event_id) AS first_id,
         unnest(list(event_id) FILTER (is_annotation(cat))) AS event_id
-    FROM raw.event
+    FROM export_event
     INNER JOIN export_trace USING (trace_id)
     WHERE ph = 'X'
     GROUP BY trace_id, pid, tid, ts_ns, dur_ns
@@ -68,8 +68,8 @@ FROM alike
 WHERE event_id > first_id
 UNION ALL
 SELECT target.event_id, max(source.event_id) + 0.5
-FROM raw.event AS source
-INNER JOIN raw.event AS target USING (trace_id, cat, name, id, ts_ns)
+FROM export_event AS source
+INNER JOIN export_event AS target USING (trace_id, cat, name, id, ts_ns)
 INNER JOIN export_trace USING (trace_id)
 WHERE source.ph = 's' AND target.ph = 'f' AND source.event_id > target.event_id
 GROUP BY target.event_id
@@ -79,7 +79,7 @@ GROUP BY target.event_id
 # A recorded end may close any begin, so threads that have some get no pairs.
 _WITH_PAIRS = """
 SELECT DISTINCT trace_id, pid, tid
-FROM raw.event
+FROM export_event
 INNER JOIN export_trace USING (trace_id)
 WHERE ph IN ('B', 'E')
 """

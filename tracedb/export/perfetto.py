@@ -61,10 +61,37 @@ INNER JOIN (SELECT trace_id, header FROM raw.trace) USING (trace_id)
 WHERE run_id = $run AND ($rank IS NULL OR rank = $rank)
 ORDER BY rank, trace_id
 """
+# Events of GPUs are at the times that answers have (`staging.gpu_op`): all of a lane by
+# the host's clock, and GPU ops without what they are recorded to outlast.
+_MOVED = """
+CREATE OR REPLACE TEMP TABLE export_moved AS
+WITH
+work AS (
+    SELECT event_id, event.trace_id, pid, tid, clock_ns, overrun_ns
+    FROM staging.gpu_op
+    INNER JOIN raw.event AS event ON gpu_op_id = event_id
+    WHERE clock_ns <> 0 OR overrun_ns > 0
+)
+
+SELECT event_id, lane.clock_ns, coalesce(overrun_ns, 0) AS overrun_ns
+FROM raw.event
+INNER JOIN (SELECT DISTINCT trace_id, pid, tid, clock_ns FROM work) AS lane
+    USING (trace_id, pid, tid)
+LEFT JOIN work USING (event_id)
+WHERE ts_ns IS NOT NULL AND (lane.clock_ns <> 0 OR overrun_ns > 0)
+"""
+_EVENT = """
+CREATE OR REPLACE TEMP VIEW export_event AS
+SELECT event.* REPLACE (
+    ts_ns - coalesce(clock_ns, 0) AS ts_ns, dur_ns - coalesce(overrun_ns, 0) AS dur_ns
+)
+FROM raw.event AS event
+LEFT JOIN export_moved USING (event_id)
+"""
 # The first and the last time at which something is, as the file would have it.
 _EXTENT = """
 SELECT min(ts_ns + shift_ns), max(ts_ns + shift_ns + greatest(coalesce(dur_ns, 0), 0))
-FROM raw.event
+FROM export_event
 INNER JOIN export_trace USING (trace_id)
 WHERE ph <> 'M'
 """
@@ -106,7 +133,7 @@ SELECT
     args::VARCHAR, other::VARCHAR, slack_ns,
     event.event_id IN (SELECT node_id FROM export_path) AS is_critical,
     event.event_id, ts_ns AS recorded_ns
-FROM raw.event AS event
+FROM export_event AS event
 INNER JOIN export_trace AS trace USING (trace_id)
 LEFT JOIN critical_path.slack AS slack ON event.event_id = node_id
 LEFT JOIN export_order AS moved ON event.event_id = moved.event_id
@@ -141,11 +168,12 @@ placed AS (
         pid,
         tid,
         shift_ns,
-        event.start_ns + shift_ns AS at_ns,
-        event.end_ns + shift_ns AS until_ns
+        event.start_ns - coalesce(clock_ns, 0) + shift_ns AS at_ns,
+        event.end_ns - coalesce(clock_ns + overrun_ns, 0) + shift_ns AS until_ns
     FROM export_path AS path
     INNER JOIN staging.slice AS event ON path.node_id = event.event_id
     INNER JOIN export_trace AS trace ON event.trace_id = trace.trace_id
+    LEFT JOIN export_moved AS moved ON event.event_id = moved.event_id
     WHERE scope = CASE WHEN (SELECT count(*) FROM export_trace) > 1
         AND EXISTS (FROM export_path WHERE scope = 'run') THEN 'run' ELSE scope END
 ),
@@ -344,6 +372,8 @@ def _write_run(
     check_step(connection, run, step, rank)
     chosen = connection.execute(_TRACES, {"run": run, "rank": rank})
     traces = [_Trace(*row) for row in chosen.fetchall()]
+    connection.execute(_MOVED)
+    connection.execute(_EVENT)
     _keep(connection, traces, 0)
     try:
         first = _first(connection, form)
@@ -355,7 +385,8 @@ def _write_run(
             events = _all_events(connection, traces, span, layout)
             return form.write(file, _header(traces, first), events)
     finally:
-        for table in ("export_path", "export_order", "export_trace"):
+        connection.execute("DROP VIEW IF EXISTS temp.export_event")
+        for table in ("export_path", "export_order", "export_trace", "export_moved"):
             connection.execute(f"DROP TABLE IF EXISTS temp.{table}")
 
 

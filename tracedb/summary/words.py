@@ -201,6 +201,7 @@ WORDS = {
     "lost_launch": "GPU ops without a launch",
     "overlapping": "overlaps on a stream",
     "overrun": "ends after later work",
+    "gpu_clock": "clock differences of GPUs",
     "early_work": "work before its launch",
     "inferred_wait": "waits inferred",
     "profiler": "profiling overhead",
@@ -256,6 +257,13 @@ def _overrun(row: Row) -> str:
         f"{_of(row)} GPU ops are recorded to end after later work of their stream, by "
         f"{duration(row['time_ns'])} in all: they are taken to end where the next one "
         "starts"
+    )
+
+
+def _gpu_clock(row: Row) -> str:
+    return (
+        f"the clocks of {_of(row)} GPUs differ from the host's, by up to "
+        f"{duration(row['time_ns'])}: corrected, as far as launches and waits tell"
     )
 
 
@@ -347,6 +355,7 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "lost_launch": _lost_launch,
     "overlapping": _overlapping,
     "overrun": _overrun,
+    "gpu_clock": _gpu_clock,
     "early_work": _early_work,
     "inferred_wait": _inferred_wait,
     "unexplained": _unexplained,

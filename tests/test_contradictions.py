@@ -255,6 +255,27 @@ def test_the_clock_of_a_gpu_is_corrected(
     )
 
 
+@pytest.mark.parametrize("change", [early, late, overrunning])
+def test_exports_have_the_times_that_answers_have(
+    change: Callable[[Event], Event], tmp_path: Path
+) -> None:
+    """Nothing is left to correct in them."""
+    times = "SELECT name, start_ns, end_ns FROM staging.gpu_op ORDER BY ALL"
+    with tracedb.open() as own, tracedb.open() as again:
+        own.ingest([write(tmp_path / "recorded.json", change)])
+        own.export(tmp_path / "exported.json")
+        again.ingest([tmp_path / "exported.json"])
+        earlier = rows(own, "SELECT min(start_ns) FROM staging.op")[0][0]
+        earlier -= rows(again, "SELECT min(start_ns) FROM staging.op")[0][0]
+        moved = [
+            (name, start + earlier, end + earlier)
+            for name, start, end in rows(again, times)
+        ]
+        assert rows(own, times) == moved
+        found = "SELECT DISTINCT clock_ns, overrun_ns FROM staging.gpu_op"
+        assert rows(again, found) == [(0, 0)]
+
+
 def late_ends(database: tracedb.Database, name: str) -> list[tuple[Any, ...]]:
     """Kernels of a file that take longer than those of `same`, and their ends."""
     return rows(

@@ -45,7 +45,7 @@ def test_without_marks_there_are_no_steps(
     """Possible marks are listed as regular expressions."""
     database.ingest([serving])
     assert rows(database, STEPS) == []
-    marks = database.relation("staging.step_mark")
+    marks = database.relation("staging.step_mark").filter(kind="range")
     assert marks.select("mark", "occurrences", "total_ns").rows() == [
         (r"step\[DECODE bs=[0-9]+\]", 3, 240_000),
         (r"load\[a\+b\]", 1, 50_000),
@@ -236,7 +236,7 @@ def test_only_useful_marks_are_suggested(
 ) -> None:
     """Repeated ranges that cover most of the time, or else ranges that start a step."""
     database.ingest([training])
-    marks = database.relation("staging.step_mark")
+    marks = database.relation("staging.step_mark").filter(kind="range")
     assert dict(marks.select("mark", "suits").iter_rows()) == {
         "forward": "from",
         "layer [0-9]+": None,
@@ -478,8 +478,8 @@ def test_without_steps_an_edit_tells_of_no_path(
     done = CliRunner().invoke(main, whatif)
     assert "edit 1 matches" in done.stdout
     assert "critical path" not in done.stdout
-    assert "`tracedb ingest --one-step` takes the whole trace" in unbroken(done.stderr)
-    assert "--step-mark takes functions or launches" in unbroken(done.stderr)
+    assert "--one-step takes the whole trace" in unbroken(done.stderr)
+    assert "`tracedb ingest --step-from` could use ops: '" in unbroken(done.stderr)
     assert CliRunner().invoke(main, [*ingest, "--one-step"]).exit_code == 0
     assert "on the critical paths" in CliRunner().invoke(main, whatif).stdout
 
@@ -493,3 +493,106 @@ def test_a_step_takes_something_on_the_host(
     with pytest.raises(tracedb.IngestError, match="nothing on the host to be a step"):
         database.ingest([path], one_step=True)
     assert rows(database, "SELECT count(*) FROM raw.trace") == [(0,)]
+
+
+def test_ops_start_steps(tmp_path: Path) -> None:
+    """Without ranges and stacks, ops that start similar steps are suggested.
+
+    Of those that repeat equally often the first is named. Other threads' ops, nested
+    ones, and those at irregular times do not count.
+    """
+    events = []
+    for number in range(5):
+        start = 1_000 * number
+        events += [
+            event("aten::embedding", start, 100, "cpu_op"),
+            event("aten::mm", start + 150, 300, "cpu_op"),
+            event("aten::mm", start + 500, 300, "cpu_op"),
+            event("aten::argmax", start + 900, 50, "cpu_op"),
+            event("aten::max", start + 910, 20, "cpu_op"),
+            event("aten::rand", start**2 // 4_000, 20, "cpu_op") | {"tid": 2},
+        ]
+    source = tmp_path / "decode.json"
+    source.write_text(json.dumps(events))
+    path = str(tmp_path / "run.duckdb")
+    ingest = ["ingest", str(source), "--db", path]
+    reported = unbroken(CliRunner().invoke(main, ingest).stderr)
+    assert "--step-from` could use ops: 'aten::embedding', 'aten::mm'" in reported
+    with tracedb.open(path) as database:
+        marks = database.ask("step_mark").select("mark", "occurrences", "kind").rows()
+        assert marks == [("aten::embedding", 5, "op"), ("aten::mm", 10, "op")]
+        database.ingest([source], step_from=marks[0][0])
+        name = "aten::embedding"
+        assert rows(database, STEPS) == [(name, n, 1_000_000) for n in range(4)]
+        assert database.ask("step_mark").is_empty()
+
+
+@pytest.mark.until("staging")
+def test_batches_divide_a_trace_however_long_they_take(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """The ranges of a loader start steps, also if its workers start and stop slowly."""
+    name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    fetches = [(0, 900), (1_000, 10), (1_100, 10), (1_200, 800)]
+    events = [event(name, *when, "user_annotation") for when in fetches]
+    events += [event("aten::mm", start + 20, 50, "cpu_op") for start in (1_000, 1_100)]
+    source = tmp_path / "validation.json"
+    source.write_text(json.dumps(events))
+    database.ingest([source])
+    suits = rows(database, "SELECT option, occurrences, kind FROM question.step_mark")
+    assert suits == [("--step-mark", 4, "range")]
+    fetches[0], fetches[-1] = (0, 20), (2_500, 10)
+    events[: len(fetches)] = [event(name, *when, "user_annotation") for when in fetches]
+    source.write_text(json.dumps(events))
+    database.ingest([source])
+    later = rows(database, "SELECT option, occurrences, kind FROM question.step_mark")
+    assert later[-1] == ("--step-from", 4, "range")
+
+
+@pytest.mark.until("staging")
+def test_functions_of_each_size_of_step_are_suggested(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Requests, and the calls of a model in them, but none of the functions between.
+
+    The first call of each request takes as long as three others, which leaves only 70 %
+    of the time to similar calls.
+    """
+    events = []
+    for request in range(2):
+        start = 1_000 * request
+        for line, name in enumerate(["handle", "retry", "generate"]):
+            of = f"server.py({line}): {name}"
+            events.append(event(of, start + line, 990 - 2 * line, "python_function"))
+        calls = [(10, 290), *((310 + 85 * n, 84) for n in range(8))]
+        for at, long in calls:
+            of = "server.py(30): forward"
+            events.append(event(of, start + at, long, "python_function"))
+            events.append(event("aten::mm", start + at + 5, long - 10, "cpu_op"))
+    source = tmp_path / "generate.json"
+    source.write_text(json.dumps(events))
+    database.ingest([source])
+    found = rows(database, "SELECT mark, occurrences FROM question.step_mark")
+    assert found == [
+        (r"server\.py\(0\): handle", 2),
+        (r"server\.py\(30\): forward", 18),
+    ]
+
+
+@pytest.mark.parametrize("stacks", [False, True])
+def test_an_empty_recording_is_told(tmp_path: Path, *, stacks: bool) -> None:
+    """Nothing can mark steps where nothing was recorded; likely reasons are given."""
+    source = tmp_path / "empty.json"
+    frames = [event("a.py(3): run", 5, 50, "python_function")] if stacks else []
+    note = {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "ts": 9.0}
+    trace = {"schemaVersion": 1, "traceEvents": [*frames, note]}
+    source.write_text(json.dumps(trace))
+    path = str(tmp_path / "run.duckdb")
+    told = CliRunner().invoke(main, ["ingest", str(source), "--db", path]).stderr
+    words = "no steps: neither ops nor user ranges nor GPU work were recorded"
+    assert words in unbroken(told)
+    told = unbroken(CliRunner().invoke(main, ["summary", path]).stdout)
+    assert words in told
+    assert "prof.step()" not in told
+    assert "profile_all_threads=True" in told
+    assert ("on_trace_ready" in told) is not stacks

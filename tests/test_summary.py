@@ -146,6 +146,24 @@ def test_only_what_was_recorded_is_said_to_be_in_python(
     assert "in code that was not recorded" in brief
 
 
+def test_a_thread_may_have_no_python_functions(
+    tmp_path: Path, ingested: Ingested
+) -> None:
+    """Stacks of other threads do not tell what the thread of the steps does."""
+    events = [event for event in two_steps() if event["cat"] != "python_function"]
+    events.append(event("python_function", "threading.py(9): wait", 99, 100, 50))
+    file = tmp_path / "server.json"
+    file.write_text(json.dumps({"traceEvents": events}))
+    path = ingested(file)
+    text = " ".join(said(path).split())
+    assert "between ops, in code that was not recorded" in text
+    assert "no Python functions were recorded there" in text
+    assert "in Python" not in text
+    with tracedb.open(path, read_only=True) as database:
+        (brief,) = statements.brief(database, [1])
+    assert "in code that was not recorded" in brief
+
+
 def test_recording_takes_at_most_all_of_the_time() -> None:
     """As estimated, many short events may cost more than was recorded."""
     row = {"aspect": "profiler", "occurrences": 5, "time_ns": 10_000, "all_count": None}
@@ -633,5 +651,5 @@ def test_threads_of_a_server_are_recorded_without_ops(tmp_path: Path) -> None:
         database.ingest([tmp_path / "server.json"])
         text = " ".join(str(database.summary()).split())
     assert "0 ns" not in text
-    remedy = "set profile_all_threads=True in its experimental_config"
-    assert f"start it on the one that trains, or {remedy} (not in PyTorch 2.6" in text
+    remedy = "set profile_all_threads=True in its experimental_config (not in PyTorch"
+    assert f"start it on the one that runs the model, or {remedy} 2.6" in text

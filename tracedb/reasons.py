@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from tracedb.summary.words import marks_in_words
+from tracedb.summary.words import NO_STEPS, marks_in_words
 from tracedb.words import counted
 
 if TYPE_CHECKING:
@@ -220,19 +220,28 @@ def without_steps(db: Database, among: set[int] | None = None) -> Iterator[str]:
     """Which traces have no steps; with `among`, only of these traces.
 
     Traces that the same could mark, such as the ranks of a run, take one line. So do
-    traces without events, for which there is nothing to mark.
+    traces without events, and without any that could mark steps.
     """
     marks = db.ask("step_mark").rows(named=True)
-    empty = set(db.info().filter(event_count=0)["trace_id"])
+    said_of = dict.fromkeys(_without_work(db), NO_STEPS)
+    empty = db.info().filter(event_count=0)["trace_id"]
+    said_of |= dict.fromkeys(empty, "no events")
     advice: dict[str, list[str]] = {}
     for trace_id, own in groupby(marks, key=itemgetter("trace_id")):
         if among is None or trace_id in among:
             rows = [*own]
-            said = "no events" if trace_id in empty else _no_steps(rows)
+            said = said_of.get(trace_id) or _no_steps(rows)
             advice.setdefault(said, []).append(rows[0]["path"])
     for said, (first, *more) in advice.items():
         others = f" and {counted(len(more), 'more trace')}" if more else ""
         yield f"{first}{others}: {said}"
+
+
+def _without_work(db: Database) -> list[int]:
+    """Traces without ops, user ranges and GPU work: there is nothing to mark."""
+    none = dict.fromkeys(("op_count", "range_count", "gpu_op_count"), 0)
+    recorded = db.relation("question.recording")
+    return recorded.filter(other_task_count=0, **none)["trace_id"].to_list()
 
 
 def _no_steps(marks: list[dict[str, Any]]) -> str:

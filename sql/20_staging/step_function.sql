@@ -1,6 +1,7 @@
 -- Python functions outside PyTorch that could be the steps of a trace recorded with stacks:
--- their calls on the main thread take similar times and cover three quarters of the trace's
--- time. A call inside another one of its function does not count.
+-- their calls on the main thread cover three quarters of the trace's time, most of it in
+-- calls that take similar times. A call inside another one of its function does not count;
+-- of functions called equally often, the one that takes the most time, which calls the others.
 -- One row per function of a trace.
 -- Key: trace_id, mark.
 CREATE VIEW staging.step_function (
@@ -69,6 +70,9 @@ INNER JOIN staging.host_span USING (trace_id)
 GROUP BY run_id, trace_id, event_name
 HAVING
     call_count >= 2
-    AND 4 * sum(duration_ns) FILTER (
-        duration_ns BETWEEN median_ns / 2 AND median_ns * 2
-    ) >= 3::HUGEINT * any_value(span_ns);
+    AND 4 * sum(duration_ns) >= 3::HUGEINT * any_value(span_ns)
+    AND staging.divides(duration_ns, median_ns, span_ns)
+QUALIFY
+    row_number() OVER (
+        PARTITION BY trace_id, call_count ORDER BY sum(duration_ns) DESC, mark
+    ) = 1;

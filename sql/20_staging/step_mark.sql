@@ -1,5 +1,6 @@
 -- User ranges that could mark steps; names that differ only in numbers are one mark. Also
--- Python functions that suit (`staging.step_function`), in traces recorded with stacks.
+-- Python functions that suit (`staging.step_function`), in traces recorded with stacks, and
+-- ops that suit (`staging.step_op`), in traces without steps.
 -- One row per mark of a trace, the one that covers most time first.
 -- Key: trace_id, mark, kind.
 CREATE VIEW staging.step_mark (
@@ -9,7 +10,7 @@ CREATE VIEW staging.step_mark (
     trace_id,
     -- Regular expression for the names: the value of `tracedb ingest --step-mark`.
     mark,
-    -- Number of ranges, or of calls that are not inside another one.
+    -- Number of ranges or ops, or of calls that are not inside another one.
     occurrences,
     -- [ns] Start of the first.
     first_start_ns,
@@ -19,9 +20,10 @@ CREATE VIEW staging.step_mark (
     total_ns,
     -- How they could mark steps: `mark` if they repeat and cover most of the trace's time
     -- on the host, each being a step; `from` if they do not, but their starts divide most
-    -- of that time into steps (of similar length); NULL if neither applies.
+    -- of that time into steps (of similar length), or if they fetch batches; NULL if none
+    -- of these applies.
     suits,
-    -- What they are: `range` or `function`.
+    -- What they are: `range`, `function` or `op`.
     kind
 ) AS
 WITH
@@ -61,9 +63,11 @@ SELECT
         WHEN range_count >= 2 AND 2::HUGEINT * total_ns >= any_value(span_ns) THEN 'mark'
         WHEN
             range_count >= 3
-            AND 2 * sum(period_ns) FILTER (
-                period_ns BETWEEN median_ns / 2 AND median_ns * 2
-            ) >= any_value(span_ns)
+            AND (
+                staging.divides(period_ns, median_ns, span_ns)
+                -- However long workers take to start and to stop.
+                OR bool_or(annotation_id IN (SELECT annotation_id FROM staging.data_loading))
+            )
             THEN 'from'
     END,
     'range' AS kind
@@ -74,4 +78,8 @@ UNION ALL
 SELECT
     run_id, trace_id, mark, calls, first_start_ns, last_end_ns, total_ns, 'mark', 'function'
 FROM staging.step_function
+UNION ALL
+SELECT
+    run_id, trace_id, mark, occurrences, first_start_ns, last_end_ns, total_ns, 'from', 'op'
+FROM staging.step_op
 ORDER BY trace_id, total_ns DESC, mark, kind;

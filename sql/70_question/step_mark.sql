@@ -1,6 +1,6 @@
 -- Which ranges could mark the steps of a trace without steps? The one that covers most of
 -- the trace comes first; `tracedb ingest` accepts it, also for traces that are already in
--- the database. If no range could, these are Python functions.
+-- the database. If no range could, these are Python functions; if none of these could, ops.
 -- One row per trace and candidate mark, for traces without steps; one row if nothing could
 -- mark them.
 -- Key: trace_id, mark.
@@ -18,13 +18,13 @@ CREATE VIEW question.step_mark (
     option,
     -- Regular expression for the names.
     mark,
-    -- Number of ranges, or of calls of the function.
+    -- Number of ranges or ops, or of calls of the function.
     occurrences,
     -- [ns] Total time of all of them.
     total_ns,
     -- User ranges of the trace, whether or not they could mark steps.
     range_count,
-    -- What could mark steps: `range` or `function`.
+    -- What could mark steps: `range`, `function` or `op`.
     kind
 ) AS
 WITH
@@ -32,12 +32,11 @@ ranges AS (
     SELECT trace_id, count(*) AS range_count FROM staging.annotation GROUP BY trace_id
 ),
 
--- Ranges sort after functions.
 candidate AS (
-    SELECT *
+    SELECT *, list_position(['range', 'function', 'op'], kind) AS place
     FROM staging.step_mark
     WHERE suits IS NOT NULL
-    QUALIFY kind = max(kind) OVER (PARTITION BY trace_id)
+    QUALIFY place = min(place) OVER (PARTITION BY trace_id)
 )
 
 SELECT

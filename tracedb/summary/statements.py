@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tracedb.catalog import find
 from tracedb.part import FINER, as_options, has, in_words
 from tracedb.summary.words import (
+    NO_STEPS,
     OF_LOGS,
     Known,
     doubts,
@@ -43,9 +44,9 @@ _WORKED = "SELECT DISTINCT run_id FROM staging.gpu_op WHERE kind <> 'other'"
 _RAN = "SELECT DISTINCT run_id FROM staging.op"
 _STACKED = """
 SELECT DISTINCT run_id
-FROM staging.recording
-INNER JOIN staging.trace USING (trace_id)
-WHERE has_stack
+FROM staging.python_frame
+INNER JOIN staging.thread USING (trace_id, thread_id)
+WHERE role = 'main'
 """
 _OPERATES = "SELECT 1 FROM staging.operation LIMIT 1"
 _SMALLEST_SHARE = 0.005
@@ -244,7 +245,9 @@ def _run(rows: dict[str, list[Row]], database: str, part: Part) -> Iterator[Stat
     yield from _recorded(traces)
     if part.keys() - {"run"}:
         yield Statement("fact", f"below: only {in_words(part)}")
-    yield from _figure("Step", _steps(rows["period"], rows["step_mark"], part))
+    steps = _steps(rows["period"], rows["step_mark"], part)
+    is_known = rows["period"] or _has_events(traces)
+    yield from _figure("Step", steps if is_known else [NO_STEPS])
     yield from _of_step(rows) if "step" in part else _device_lines(rows)
     yield from _figure("Host", _host(rows["host_time"], traces))
     yield from _figure("Phases", _phases(rows["phase"]))
@@ -528,14 +531,31 @@ def _host(types: list[Row], traces: list[Row]) -> list[str]:
     if not count and any(trace["has_stack"] for trace in traces):
         reason = (
             "only Python functions were recorded, no ops: the profiler records ops on "
-            "the thread that starts it; start it on the one that trains, or set "
-            "profile_all_threads=True in its experimental_config (not in PyTorch 2.6 "
-            "and before)"
+            "the thread that starts it; start it on the one that runs the model, or "
+            "set profile_all_threads=True in its experimental_config (not in PyTorch "
+            "2.6 and before)"
         )
         return [reason]
     if not count:
-        return ["no ops or calls were recorded on host threads"]
+        return [f"no ops or calls were recorded on host threads{_why_empty(traces)}"]
     return [f"main thread{_parts(_shares(types, 'type', count))}"]
+
+
+def _why_empty(traces: list[Row]) -> str:
+    if _has_events(traces) or traces[0]["profiler"] != "PyTorch profiler":
+        return ""
+    return (
+        ": a schedule records nothing while it waits or warms up, so export the trace "
+        "in on_trace_ready, or set repeat=1; or the model ran on another thread "
+        "(profile_all_threads=True in experimental_config, not in PyTorch 2.6 and "
+        "before)"
+    )
+
+
+def _has_events(traces: list[Row]) -> bool:
+    """Whether anything but Python functions and calls was recorded."""
+    counts = ("op_count", "range_count", "gpu_op_count", "other_task_count")
+    return any(trace[count] for trace in traces for count in counts)
 
 
 def _phases(rows: list[Row]) -> list[str]:
@@ -613,12 +633,7 @@ def _latest(stragglers: list[Row]) -> str:
 
 def _place(row: Row, rows: dict[str, list[Row]]) -> str:
     if row["place"] is None:
-        stacks = all(trace["has_stack"] for trace in rows["recording"])
-        # Processes of a loader are in no trace, with or without stacks.
-        is_known = stacks or row["lever"] == "data_loading"
-        return (
-            "" if is_known else " The place is unknown: recorded without Python stacks."
-        )
+        return _unknown_place(row, rows["recording"])
     part = row["place_ns"] / row["time_ns"] if row["time_ns"] else 0
     is_frame = row["place"] == row["frame"]
     frame = row["frame"] and frame_within(row["frame"], _FRAME)
@@ -637,6 +652,20 @@ def _place(row: Row, rows: dict[str, list[Row]]) -> str:
             else ""
         )
     return ", ".join(filter(None, where)) + "."
+
+
+def _unknown_place(row: Row, traces: list[Row]) -> str:
+    # Processes of a loader are in no trace, with or without stacks.
+    if row["lever"] == "data_loading":
+        return ""
+    if not all(trace["has_stack"] for trace in traces):
+        return " The place is unknown: recorded without Python stacks."
+    if row["lever"] == "python":
+        return (
+            " The place is unknown: no Python functions were recorded there (PyTorch "
+            "records those of threads that already run when the profiler starts)."
+        )
+    return ""
 
 
 def _plain(name: str) -> str:

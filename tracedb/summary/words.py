@@ -98,6 +98,8 @@ def lever_words(row: Row, known: Known) -> str:
     'is the host between ops, in Python; the GPU is busy 40.0 % of that time'
     >>> lever_words(row, Known(on_gpu=False, has_ops=True, has_stacks=False))
     'is the host between ops, in code that was not recorded'
+    >>> lever_words(row | {"place": None}, Known(False, has_ops=True, has_stacks=True))
+    'is the host between ops, in code that was not recorded'
     >>> lever_words(row, Known(on_gpu=False, has_ops=False, has_stacks=False))
     'is the host between calls'
     """
@@ -106,7 +108,9 @@ def lever_words(row: Row, known: Known) -> str:
     if not known.has_ops:
         words = _WITHOUT_OPS.get(name, words)
     elif name == "python":
-        inside = "Python" if known.has_stacks else "code that was not recorded"
+        # Even with stacks, a thread may have no Python functions.
+        is_known = known.has_stacks and row.get("place", "") is not None
+        inside = "Python" if is_known else "code that was not recorded"
         words = f"{words}, in {inside}"
     if not on_gpu or name not in _OF_HOST:
         return words
@@ -368,7 +372,14 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "assumed_gpu": _assumed_gpu,
 }
 _MOST_MARKS = 3
-_AS_ONE = "`tracedb ingest --one-step` takes the whole trace as one step"
+_WHOLE = "takes the whole trace as one step"
+_AS_ONE = f"`tracedb ingest --one-step` {_WHOLE}"
+_UNSUITED = "its user ranges (staging.step_mark) do not divide it into similar steps"
+_UNMARKED = (
+    "no user range marks them (PyTorch: prof.step() after each; JAX: "
+    "StepTraceAnnotation; Nsight Systems, rocprofv3: NVTX or roctx ranges)"
+)
+NO_STEPS = "no steps: neither ops nor user ranges nor GPU work were recorded"
 _LIMITS = {
     "overlapping": ("time_share", 0.005),
     "early_work": ("time_ns", 10_000),
@@ -473,25 +484,33 @@ StepTraceAnnotation; Nsight Systems, rocprofv3: NVTX or roctx ranges); \
 `tracedb ingest --one-step` takes the whole trace as one step, --step-mark takes \
 functions or launches'
 
+    Ops are less certain to start steps than what a user named.
+
+    >>> marks = [dict(option="--step-from", mark="a", range_count=0, kind="op")]
+    >>> marks_in_words(marks).partition("; `")[2]
+    "tracedb ingest --step-from` could use ops: 'a'; --one-step takes the whole trace \
+as one step"
+
     If no ranges are suited, it names the relation that has all of them.
 
     >>> marks_in_words([dict(option=None, mark=None, range_count=1)])[:15]
     'its user ranges'
     """
     # Prefer ranges that cover steps over those that start them.
-    option = marks[0]["option"]
-    if option is None and marks[0]["range_count"]:
-        return (
-            "its user ranges (staging.step_mark) do not divide it into similar steps; "
+    option, kind = marks[0]["option"], marks[0].get("kind")
+    names = [f"'{row['mark']}'" for row in marks if row["option"] == option]
+    several = ", ".join(names[:_MOST_MARKS])
+    if option is not None and kind != "op":
+        return f"`tracedb ingest {option}` could use {several}"
+    if option is not None:
+        others = (
+            f"`tracedb ingest {option}` could use ops: {several}; --one-step {_WHOLE}"
+        )
+    elif marks[0]["range_count"]:
+        others = (
             f"{_AS_ONE}, --step-mark and --step-from choose ranges, Python "
             "functions or launches"
         )
-    if option is None:
-        return (
-            "no user range marks them (PyTorch: prof.step() after each; JAX: "
-            "StepTraceAnnotation; Nsight Systems, rocprofv3: NVTX or roctx ranges); "
-            f"{_AS_ONE}, --step-mark takes functions or "
-            "launches"
-        )
-    names = [f"'{row['mark']}'" for row in marks if row["option"] == option]
-    return f"`tracedb ingest {option}` could use {', '.join(names[:_MOST_MARKS])}"
+    else:
+        others = f"{_AS_ONE}, --step-mark takes functions or launches"
+    return f"{_UNSUITED if marks[0]['range_count'] else _UNMARKED}; {others}"

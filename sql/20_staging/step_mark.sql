@@ -30,7 +30,8 @@ WITH
 range AS (
     SELECT
         *,
-        regexp_replace(staging.as_pattern(name), '[0-9]+', '[0-9]+', 'g') AS mark
+        regexp_replace(staging.as_pattern(name), '[0-9]+', '[0-9]+', 'g') AS mark,
+        annotation_id IN (SELECT annotation_id FROM staging.data_loading) AS is_loading
     FROM staging.annotation
     -- Where XLA's threads wait for each other, and messages.
     WHERE
@@ -60,14 +61,10 @@ SELECT
     max(end_ns),
     least(sum(end_ns - start_ns), 9_223_372_036_854_775_807)::BIGINT AS total_ns,
     CASE
+        -- A batch starts a step, however long its workers take to start and to stop.
+        WHEN bool_or(is_loading) THEN if(range_count >= 3, 'from', NULL)
         WHEN range_count >= 2 AND 2::HUGEINT * total_ns >= any_value(span_ns) THEN 'mark'
-        WHEN
-            range_count >= 3
-            AND (
-                staging.divides(period_ns, median_ns, span_ns)
-                -- However long workers take to start and to stop.
-                OR bool_or(annotation_id IN (SELECT annotation_id FROM staging.data_loading))
-            )
+        WHEN range_count >= 3 AND staging.divides(period_ns, median_ns, span_ns)
             THEN 'from'
     END,
     'range' AS kind

@@ -80,6 +80,28 @@ def stepping(event: Event) -> Event:
     return behind(event, 5_000) if event["name"] in ("k2.2", "k2.3") else event
 
 
+def identified(event: Event) -> Event:
+    """Ops have ids, and launches those of their ops."""
+    args = dict(event.get("args", {}))
+    if event["cat"] == "cpu_op":
+        args["External id"] = 1 + event["ts"] // 2000
+    elif args.get("correlation", 900) < 900:
+        args["External id"] = 1 + (args["correlation"] - 1) // OPS * 5
+        args["External id"] += (args["correlation"] - 1) % OPS
+    return event | {"args": args}
+
+
+def moved_calls(event: Event, by: int = 1450) -> Event:
+    """Calls and GPU work are later by a clock of their own [us]."""
+    is_call = event["cat"] in ("kernel", "cuda_runtime")
+    return identified(event) | {"ts": event["ts"] + by * is_call}
+
+
+def drifting_calls(event: Event) -> Event:
+    """They are in the first half of the recording, and not in the second."""
+    return moved_calls(event, 1450 if event["ts"] < 15_000 else 0)
+
+
 def behind(event: Event, by: int) -> Event:
     """A kernel starts earlier by the GPU's clock [us]."""
     return event | {"ts": event["ts"] - by * (event["cat"] == "kernel")}
@@ -124,7 +146,18 @@ OVERRUNNING = (
 )
 
 
-CHANGES = (same, recurring, waits_too, early, late, stepping, *OVERRUNNING)
+CHANGES = (
+    same,
+    recurring,
+    waits_too,
+    early,
+    late,
+    stepping,
+    *OVERRUNNING,
+    identified,
+    moved_calls,
+    drifting_calls,
+)
 
 
 def write(path: Path, change: Callable[[Event], Event], **header: object) -> Path:
@@ -253,6 +286,33 @@ def test_the_clock_of_a_gpu_is_corrected(
         "the clocks of 1 of 1 GPUs differ from the host's, by up to 500 ms: corrected, "
         "as far as launches and waits tell"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "latest_us", "is_told"),
+    [("identified", 100, False), ("moved_calls", 720, True)],
+)
+def test_launches_are_in_their_ops(
+    contradictory: tracedb.Database, name: str, latest_us: int, *, is_told: bool
+) -> None:
+    """By their ids, which tell that calls and GPU work have another clock than ops."""
+    assert rows(
+        contradictory,
+        "SELECT DISTINCT call.start_ns - op.start_ns, gpu_op.start_ns - call.start_ns, "
+        "op.external_id = call.external_id FROM staging.gpu_op AS gpu_op "
+        "INNER JOIN staging.call AS call USING (call_id) "
+        "INNER JOIN staging.op AS op ON gpu_op.op_id = op.op_id "
+        "INNER JOIN staging.trace ON call.trace_id = staging.trace.trace_id "
+        f"WHERE {of_file(name)}",
+    ) == [(latest_us * 1000, 100_000, True)]
+    kind = "corrected: the clock of runtime calls and GPU work"
+    assert issues(contradictory, name) == [(kind, 1)] * is_told
+
+
+def test_clocks_that_drift_apart_are_told(contradictory: tracedb.Database) -> None:
+    """No difference makes all launches lie in their ops."""
+    kind = "kept: launches outside of the ops that their External ids name"
+    assert issues(contradictory, "drifting_calls") == [(kind, 2 * OPS - 1)]
 
 
 @pytest.mark.parametrize("change", [early, late, overrunning])

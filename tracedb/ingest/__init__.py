@@ -20,7 +20,7 @@ from tracedb.duck import (
     undone,
 )
 from tracedb.errors import ForeignFileError, IngestError
-from tracedb.ingest import culprit, files, nesting, pairing, runs, steps
+from tracedb.ingest import clocks, culprit, files, nesting, pairing, runs, steps
 from tracedb.ingest.culprit import UncomputedError
 from tracedb.ingest.load import Loaded, UnforeseenError, count_unread, load
 from tracedb.ingest.numbers import Numbers
@@ -250,6 +250,10 @@ def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
             # A mark may make a range of what was an op.
             _nest(connection, sorted({*new, *marked}))
             _compute(connection, concerned, {"staging"}, job.progress)
+            corrected = clocks.correct(connection, new)
+            if corrected:
+                _nest(connection, corrected)
+                _compute(connection, concerned, {"staging"}, job.progress)
             count_unread(connection, new)
             steps.verify(connection, marked, job.step_mark)
     with _spared(connection, job, _to_compute):

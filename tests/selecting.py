@@ -91,6 +91,8 @@ _TEXTS = {
     "call": "SELECT name FROM staging.call",
     "gpu_op": "SELECT name FROM staging.gpu_op",
     "annotation": "SELECT name FROM staging.annotation",
+    "function": "SELECT name FROM staging.python_frame UNION "
+    "SELECT split_part(name, ' (', 1) FROM staging.python_frame",
     "shape": "SELECT input_dims::VARCHAR FROM staging.op WHERE NOT is_annotation",
     "module": "SELECT path FROM staging.module_call",
     "family": "SELECT family FROM prediction.kernel_roofline",
@@ -255,6 +257,15 @@ class Rows:
         return self._read("SELECT annotation_id AS node, * FROM staging.annotation")
 
     @cached_property
+    def functions(self) -> list[Row]:
+        """The calls of Python functions."""
+        return self._read("FROM staging.python_frame")
+
+    def _is_function(self, edit: Edit, name: str) -> bool:
+        texts = (name, name.split(" (", maxsplit=1)[0])
+        return any(self.matches(edit, "function", text) for text in texts)
+
+    @cached_property
     def steps(self) -> list[Row]:
         """The steps."""
         return self._read("FROM staging.step")
@@ -308,6 +319,10 @@ class Rows:
         if edit.annotation is not None:
             found["annotation"] = on(
                 self.annotations, lambda r: self.matches(edit, "annotation", r["name"])
+            )
+        if edit.function is not None:
+            found["function"] = on(
+                self.functions, lambda r: self._is_function(edit, r["name"])
             )
         if edit.module is not None:
             found["module"] = on(
@@ -413,6 +428,8 @@ class Rows:
     def chosen_spans(self, edit: Edit) -> dict[tuple[int, int], int]:
         """The spans that an edit selects, and how much of each."""
         types = SPAN_TYPES.get((edit.target, edit.type), (str(edit.type),))
+        if (edit.target, edit.type) == ("host", None) and edit.function is not None:
+            types = (*types, "idle")
         ops = self.chosen_ops(edit)
         found, chosen = {}, []
         for span in self.spans:
@@ -498,7 +515,16 @@ class Rows:
         thread = work["thread_id"]
         fields = used(edit)
         if thread is None:
-            timed = {"op", "shape", "annotation", "module", "phase", "step", "thread"}
+            timed = {
+                "op",
+                "shape",
+                "annotation",
+                "function",
+                "module",
+                "phase",
+                "step",
+                "thread",
+            }
             is_node = edit.node is None or among(edit.node, work["gpu_op_id"])
             return is_node and edit.target != "op" and not timed & {*fields}
         for field, times in self.fields(edit, thread, ops).items():

@@ -19,6 +19,8 @@ CREATE TABLE reference.scenario (
     op VARCHAR,
     -- Pattern for the name of an enclosing user range.
     annotation VARCHAR,
+    -- Pattern for the name of an enclosing Python function.
+    function VARCHAR,
     -- Pattern for the dimensions of the arguments of an enclosing op.
     shape VARCHAR,
     -- Pattern for the path of its module.

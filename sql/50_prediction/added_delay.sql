@@ -33,8 +33,8 @@ everywhere AS (
     WHERE
         target = 'delay'
         AND coalesce(
-            name, op, annotation, shape, instance, module, part, phase, step, rank, stream,
-            device, process_group, thread, nodes::VARCHAR
+            name, op, annotation, function, shape, instance, module, part, phase, step, rank,
+            stream, device, process_group, thread, nodes::VARCHAR
         ) IS NULL
         AND NOT chooses_awaited
     GROUP BY scenario, cause

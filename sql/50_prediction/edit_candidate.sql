@@ -36,6 +36,10 @@ target_type (target, type, span_type) AS (
     SELECT 'host', type, type
     FROM (SELECT unnest(['T1', 'T2', 'T3', 'T4', 'T5', 'idle', 'wait_data']) AS type)
     UNION ALL
+    -- A thread that is in a Python function is not idle.
+    SELECT 'host', 'function', type
+    FROM (SELECT unnest(['T1', 'T2', 'T3', 'T4', 'T5', 'idle']) AS type)
+    UNION ALL
     SELECT 'op', '', type
     FROM (
         SELECT unnest(
@@ -65,7 +69,11 @@ edit AS (
         scenario,
         position AS edit,
         target,
-        coalesce(type, '') AS type,
+        CASE
+            WHEN type IS NOT NULL THEN type
+            WHEN target = 'host' AND function IS NOT NULL THEN 'function'
+            ELSE ''
+        END AS type,
         name,
         target = 'op' OR op IS NOT NULL OR shape IS NOT NULL AS chooses_ops
     FROM prediction.scenario_edit

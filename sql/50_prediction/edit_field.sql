@@ -17,6 +17,9 @@ UNION ALL
 SELECT scenario, position, 'annotation' FROM prediction.scenario_edit
 WHERE annotation IS NOT NULL
 UNION ALL
+SELECT scenario, position, 'function' FROM prediction.scenario_edit
+WHERE function IS NOT NULL
+UNION ALL
 SELECT scenario, position, 'module' FROM prediction.scenario_edit WHERE module IS NOT NULL
 UNION ALL
 SELECT scenario, position, 'phase' FROM prediction.scenario_edit WHERE phase IS NOT NULL

@@ -40,6 +40,9 @@ asked AS (
     SELECT scenario, position, 'annotation', annotation, 'annotation'
     FROM prediction.scenario_edit
     UNION ALL
+    SELECT scenario, position, 'function', function, unnest(['function', 'function_name'])
+    FROM prediction.scenario_edit
+    UNION ALL
     SELECT scenario, position, 'shape', shape, 'shape'
     FROM prediction.scenario_edit
     UNION ALL

@@ -1,5 +1,5 @@
--- When and on which host threads the conditions of edits hold: user ranges, modules,
--- phases, steps, nodes and threads, each as a field of the edit. Whatever starts inside is
+-- When and on which host threads the conditions of edits hold: user ranges,
+-- Python functions, modules, phases, steps, nodes and threads, each as a field of the edit. Whatever starts inside is
 -- selected; for a span of host time, the part inside.
 -- Without edits it is empty.
 -- One row per edit, field, thread and uninterrupted time.
@@ -9,7 +9,7 @@ CREATE TABLE prediction.edit_range (
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The field: `annotation`, `module`, `phase`, `step`, `thread` or `node`.
+    -- The field: `annotation`, `function`, `module`, `phase`, `step`, `thread` or `node`.
     field,
     -- The trace.
     trace_id,
@@ -49,6 +49,14 @@ found AS (
     WHERE
         field = 'annotation'
         AND list_contains(getvariable('edit_fields')::VARCHAR[], 'annotation')
+    UNION ALL
+    SELECT scenario, edit, field, thread_id, start_ns, end_ns
+    FROM prediction.edit_text
+    INNER JOIN staging.python_frame
+        ON text = CASE text_kind WHEN 'function' THEN name ELSE split_part(name, ' (', 1) END
+    WHERE
+        field = 'function'
+        AND list_contains(getvariable('edit_fields')::VARCHAR[], 'function')
     UNION ALL
     SELECT scenario, edit, 'module', thread_id, start_ns, end_ns
     FROM module

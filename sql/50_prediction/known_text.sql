@@ -3,8 +3,9 @@
 -- One row per kind and text.
 -- Key: text_kind, text.
 CREATE VIEW prediction.known_text (
-    -- `op`, `call`, `gpu_op`, `annotation`, `shape` (of an op's arguments), `module` (path),
-    -- `module_class`, `family`, `process_group` or `thread` (roles, names and numbers).
+    -- `op`, `call`, `gpu_op`, `annotation`, `function` (of Python, with its file and line),
+    -- `function_name`, `shape` (of an op's arguments), `module` (path), `module_class`,
+    -- `family`, `process_group` or `thread` (roles, names and numbers).
     text_kind,
     -- The text.
     text
@@ -28,6 +29,11 @@ UNION ALL
 SELECT DISTINCT 'annotation', name
 FROM staging.annotation
 WHERE list_has_any(getvariable('edit_fields')::VARCHAR[], ['annotation', 'until'])
+UNION ALL
+SELECT DISTINCT
+    unnest(['function', 'function_name']), unnest([name, split_part(name, ' (', 1)])
+FROM staging.python_frame
+WHERE list_contains(getvariable('edit_fields')::VARCHAR[], 'function')
 UNION ALL
 SELECT DISTINCT 'shape', input_dims::VARCHAR
 FROM staging.op

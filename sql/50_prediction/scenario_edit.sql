@@ -27,6 +27,8 @@ CREATE VIEW prediction.scenario_edit (
     op,
     -- Pattern for the name of an enclosing user range.
     annotation,
+    -- Pattern for an enclosing Python function: as in `staging.python_frame`, or its name.
+    function,
     -- Pattern for the dimensions of the arguments of an enclosing op (`staging.op`).
     shape,
     -- Ordinals among the edit's other matches in one step, from 1; of ops, if it selects
@@ -122,16 +124,15 @@ SELECT
     edit.scenario,
     dense_rank() OVER (ORDER BY first_ordinal),
     row_number() OVER (PARTITION BY edit.scenario ORDER BY ordinal),
-    edit.target, edit.type, edit.name, edit.op, edit.annotation, edit.shape, edit.instance,
-    edit.module, edit.part, edit.phase, edit.step, edit.rank, edit.stream, edit.device,
-    edit.family, edit.process_group,
-    edit.awaited, edit.awaited_op, edit.awaited_stream, edit.awaited_device,
+    edit.target, edit.type, edit.name, edit.op, edit.annotation, edit.function,
+    edit.shape, edit.instance, edit.module, edit.part, edit.phase, edit.step, edit.rank,
+    edit.stream, edit.device, edit.family, edit.process_group, edit.awaited,
+    edit.awaited_op, edit.awaited_stream, edit.awaited_device,
     coalesce(edit.awaited, edit.awaited_op, edit.awaited_stream, edit.awaited_device)
     IS NOT NULL,
     edit.thread, edit.nodes,
     coalesce(edit.action, CASE edit.target WHEN 'wait' THEN 'unsync' ELSE 'scale' END),
-    coalesce(edit.factor, 1),
-    coalesce(edit.add_ns, 0),
+    coalesce(edit.factor, 1), coalesce(edit.add_ns, 0),
     edit.set_ns,
     CASE edit.action WHEN 'ideal' THEN 'ideal' ELSE edit.set_to END,
     edit.from_run,
@@ -160,17 +161,17 @@ FROM (
         FROM (
             SELECT
                 getvariable('edits')::STRUCT(
-                    scenario VARCHAR, target VARCHAR, type VARCHAR, name VARCHAR,
-                    op VARCHAR, annotation VARCHAR, shape VARCHAR, instance VARCHAR,
+                    scenario VARCHAR, target VARCHAR, type VARCHAR, name VARCHAR, op VARCHAR,
+                    annotation VARCHAR, function VARCHAR, shape VARCHAR, instance VARCHAR,
                     module VARCHAR, part VARCHAR, phase VARCHAR, step VARCHAR, rank VARCHAR,
                     stream VARCHAR, device VARCHAR, family VARCHAR, process_group VARCHAR,
                     awaited VARCHAR, awaited_op VARCHAR, awaited_stream VARCHAR,
-                    awaited_device VARCHAR, thread VARCHAR,
-                    nodes BIGINT[], action VARCHAR, factor DOUBLE, add_ns BIGINT,
-                    set_ns BIGINT, set_to VARCHAR, from_run BIGINT, to_gpu VARCHAR,
-                    to_dtype VARCHAR, to_batch BIGINT, from_batch BIGINT, gaps VARCHAR, place VARCHAR,
-                    host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT,
-                    until VARCHAR, workers BIGINT, ahead BIGINT
+                    awaited_device VARCHAR, thread VARCHAR, nodes BIGINT[], action VARCHAR,
+                    factor DOUBLE, add_ns BIGINT, set_ns BIGINT, set_to VARCHAR,
+                    from_run BIGINT, to_gpu VARCHAR, to_dtype VARCHAR, to_batch BIGINT,
+                    from_batch BIGINT, gaps VARCHAR, place VARCHAR, host_ns BIGINT,
+                    gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT, until VARCHAR,
+                    workers BIGINT, ahead BIGINT
                 )[] AS edits
             -- Parts that look for edits are not even planned while there are none.
             WHERE getvariable('edits') IS NOT NULL

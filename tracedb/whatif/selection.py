@@ -42,8 +42,8 @@ TYPES = {
 """The targets, with their types."""
 
 TEXTS = (
-    *("name", "op", "annotation", "shape", "module", "family", "process_group"),
-    *("awaited", "awaited_op", "thread"),
+    *("name", "op", "annotation", "function", "shape", "module", "family"),
+    *("process_group", "awaited", "awaited_op", "thread"),
 )
 """The fields that select by a pattern."""
 NUMBERS = (
@@ -103,6 +103,7 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     name: str | None = None
     op: str | None = None
     annotation: str | None = None
+    function: str | None = None
     shape: str | None = None
     module: str | None = None
     family: str | None = None
@@ -296,6 +297,10 @@ _ELSEWHERE = {
     "op": ("an op", "SELECT name AS text FROM staging.op WHERE NOT is_annotation"),
     "annotation": ("a range", "SELECT name AS text FROM staging.annotation"),
     "module": ("a module", "SELECT path AS text FROM staging.module_call"),
+    "function": (
+        "a Python function",
+        "SELECT split_part(name, ' (', 1) AS text FROM staging.python_frame",
+    ),
 }
 """Other fields that a pattern may have been meant for, and their texts."""
 _SELECTED = """
@@ -320,6 +325,7 @@ _LATE_ON_GPUS = (
     "ranks, use 'host ideal' and 'gpu ideal'"
 )
 _NONE_THERE = {
+    "function": "; functions outside PyTorch are recorded with with_stack=True",
     "family": "; a family follows from the op that launches the work, and its shapes, "
     "which is known of none here (replayed CUDA graphs have no ops): record it with "
     "record_shapes=True, without graphs, or change times by name (gpu:NAME x0.5)",

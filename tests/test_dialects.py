@@ -115,7 +115,10 @@ QUERIES = {
     "trust": f"""
         SELECT trace_id, aspect, occurrences, all_count, time_ns
         FROM question.trust INNER JOIN {OF_RUN} USING (run_id)
-        WHERE aspect <> 'absent_rank'
+        WHERE aspect NOT IN ('absent_rank', 'profiler')
+    """,
+    "cost of recording": """
+        SELECT trace_id, event_count, time_ns FROM overhead.recording_cost
     """,
 }
 
@@ -143,8 +146,13 @@ EDITS = [Edit(scenario=name, **fields) for name, fields in CHANGES.items()]
 NAMELESS = {"without metadata", "threads of no name", "threads of one name"}
 UNTOLD = {
     # Ranges that are ops nest ops.
-    ("job", "ranges recorded as ops"): {"edges", "slack", "trust"},
-    ("random", "ranges recorded as ops"): {"edges", "slack", "trust"},
+    ("job", "ranges recorded as ops"): {"edges", "slack", "cost of recording"},
+    ("random", "ranges recorded as ops"): {"edges", "slack", "cost of recording"},
+    # What more is recorded costs more.
+    **{
+        (name, "Python frames beside"): {"cost of recording"}
+        for name in ("job", "random")
+    },
     # Families of kernels are known by their names.
     ("job", "kernels renamed"): {"steps", "what if fused"},
     # Only its name says of a thread of the random program that it is autograd's.

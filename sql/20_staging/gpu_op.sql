@@ -81,6 +81,8 @@ allowed AS (
             AND called_ns <= wait.start_ns
     WHERE kind <> 'other' AND call_id IS NOT NULL
     GROUP BY work.trace_id, device
+    -- The numbers of a few may be those of other launches.
+    HAVING count(*) >= 8
 ),
 
 -- Clocks differ if no launch and no wait contradicts that. Work starts 5 us after its launch

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # A launch is within its op, if both have one clock. So each tells by how much calls may
 # be too early, and too late. The narrowest such range is used in which all launches
-# agree, 98 in 100, or eight in ten.
+# agree, 98 in 100, or eight in ten. Numbers that name no op mean something else.
 _DIFFERENCES = """
 WITH
 launch AS (
@@ -40,12 +40,16 @@ SELECT
         lambda range: range[1] <= range[2]
     )[1] AS agreed,
     agreed[1] + (agreed[2] - agreed[1]) // 2 AS early_ns,
-    count(*) FILTER (launch.op_id IS DISTINCT FROM op.op_id) AS outside_count
+    count(*) FILTER (
+        op.op_id IS NOT NULL AND launch.op_id IS DISTINCT FROM op.op_id
+    ) AS outside_count
 FROM launch
-INNER JOIN staging.op AS op USING (trace_id, thread_id, external_id)
+LEFT JOIN staging.op AS op USING (trace_id, thread_id, external_id)
+WHERE launch.external_id > 0
 GROUP BY trace_id
 HAVING
-    outside_count > 0.1 * count(*)
+    count(op.op_id) >= greatest(8, 0.9 * count(*))
+    AND outside_count > 0.1 * count(*)
     AND NOT coalesce(0 BETWEEN agreed[1] AND agreed[2], false)
 ORDER BY trace_id
 """

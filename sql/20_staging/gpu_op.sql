@@ -52,7 +52,7 @@ launched AS (
 
 -- Waits that return when all earlier work of their thread has ended.
 wait AS (
-    SELECT trace_id, thread_id, start_ns, end_ns
+    SELECT trace_id, thread_id, target, start_ns, end_ns
     FROM staging.call
     INNER JOIN (
         SELECT trace_id, count(DISTINCT stream) AS stream_count
@@ -63,25 +63,51 @@ wait AS (
     WHERE kind = 'wait' AND (target = 'device' OR (target = 'stream' AND stream_count = 1))
 ),
 
--- By how much work starts before its launch, in either half of the trace, but for one in a
--- hundred; and by how much it could be later, or has to be earlier.
-allowed AS (
+-- By how much each returns after that, by the clocks as they are.
+waited AS (
     SELECT
         work.trace_id,
         device,
-        quantile_disc(called_ns - work.start_ns, 0.99) FILTER (NOT is_late) AS first_ns,
-        quantile_disc(called_ns - work.start_ns, 0.99) FILTER (is_late) AS last_ns,
-        greatest(first_ns, last_ns) AS least_ns,
-        coalesce(min(wait.end_ns - work.end_ns), 9_223_372_036_854_775_807) AS most_ns
+        bool_or(target = 'device') AS is_of_device,
+        min(wait.end_ns - work.end_ns) AS after_ns
     FROM launched AS work
-    ASOF LEFT JOIN wait
+    ASOF INNER JOIN wait
         ON
             work.trace_id = wait.trace_id
             AND calling_thread_id = wait.thread_id
             AND called_ns <= wait.start_ns
+    WHERE kind <> 'other'
+    GROUP BY work.trace_id, device, wait.thread_id, wait.start_ns
+),
+
+-- So much later work could be, and so much earlier it has to be: by a wait for the device, or
+-- three that agree, as one for the only recorded stream may be for another one.
+bound AS (
+    SELECT
+        trace_id,
+        device,
+        min(after_ns) AS most_ns,
+        least(
+            min(after_ns) FILTER (is_of_device),
+            CASE WHEN min(after_ns, 3)[3] <= most_ns + 50_000 THEN most_ns END
+        ) AS certain_ns
+    FROM waited
+    GROUP BY trace_id, device
+),
+
+-- By how much work starts before its launch, in either half of the trace, but for one in a
+-- hundred. The numbers of a few may be those of other launches.
+early AS (
+    SELECT
+        trace_id,
+        device,
+        quantile_disc(called_ns - start_ns, 0.99) FILTER (NOT is_late) AS first_ns,
+        quantile_disc(called_ns - start_ns, 0.99) FILTER (is_late) AS last_ns,
+        greatest(first_ns, last_ns) AS least_ns,
+        2 * least(first_ns, last_ns) > least_ns AS agree
+    FROM launched
     WHERE kind <> 'other' AND call_id IS NOT NULL
-    GROUP BY work.trace_id, device
-    -- The numbers of a few may be those of other launches.
+    GROUP BY trace_id, device
     HAVING count(*) >= 8
 ),
 
@@ -92,12 +118,13 @@ clock AS (
         trace_id,
         device,
         CASE
-            WHEN least_ns > 1_000 AND 2 * least(first_ns, last_ns) > least_ns AND least_ns <= most_ns
-                THEN -least(least_ns + 5_000, most_ns)
-            WHEN most_ns < -20_000 AND least_ns <= most_ns THEN -greatest(most_ns - 5_000, least_ns)
+            WHEN least_ns > coalesce(most_ns, least_ns) THEN 0
+            WHEN least_ns > 1_000 AND agree THEN -least(least_ns + 5_000, most_ns)
+            WHEN certain_ns < -20_000 THEN -greatest(certain_ns - 5_000, least_ns)
             ELSE 0
         END AS clock_ns
-    FROM allowed
+    FROM early
+    LEFT JOIN bound USING (trace_id, device)
 )
 
 SELECT

@@ -79,7 +79,7 @@ GROUP BY target.event_id
 # A recorded end may close any begin, so threads that have some get no pairs.
 _WITH_PAIRS = """
 SELECT DISTINCT trace_id, pid, tid
-FROM export_event
+FROM raw.event
 INNER JOIN export_trace USING (trace_id)
 WHERE ph IN ('B', 'E')
 """

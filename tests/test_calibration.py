@@ -7,6 +7,7 @@ import math
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ def timed(
 ) -> Path:
     """A trace of ops, each slower than its roofline by the given factor.
 
-    With several steps, it is divided into steps of equal numbers of ops.
+    A kernel starts when the one before has ended. With several steps, it is divided
+    into steps of equal numbers of ops.
     """
     with tracedb.open() as database, ingests_until("prediction"):
         database.ingest([write(path, ops, V100)])
@@ -49,6 +51,8 @@ def timed(
     kernels = [e for e in page["traceEvents"] if e["cat"] == "kernel"]
     for number, (kernel, time) in enumerate(zip(kernels, times, strict=True)):
         kernel["dur"] = factors(number) * time / 1000
+    for before, kernel in pairwise(kernels):
+        kernel["ts"] = max(kernel["ts"], before["ts"] + before["dur"])
     each = len(ops) // steps if steps else 0
     page["traceEvents"] += [
         event(

@@ -11,7 +11,7 @@ import msgspec
 
 from tracedb.duck import one_thread, scalar, text_file
 from tracedb.errors import IngestError
-from tracedb.ingest import bounds, execution_graph, files, kineto
+from tracedb.ingest import bounds, execution_graph, files, kineto, returns
 from tracedb.ingest.decompress import Text, unreadable
 from tracedb.ingest.events import Cutter
 from tracedb.ingest.foreign import chakra, operations, reader_of
@@ -47,7 +47,8 @@ WHERE
     trace_id = $trace_id
     AND (
         ph IS NULL
-        OR (ph = 'B' AND ts_ns IS NOT NULL AND (pid IS NULL OR tid IS NULL))
+        OR (ph IN ('B', 'E') AND ts_ns IS NULL)
+        OR (ph = 'B' AND (pid IS NULL OR tid IS NULL))
         OR (
             ph = 'X'
             AND (
@@ -67,7 +68,7 @@ WITH
 bound AS (
     SELECT event_id, ph, name
     FROM raw.event
-    WHERE trace_id = $trace_id AND ph IN ('B', 'E')
+    WHERE trace_id = $trace_id AND ph IN ('B', 'E') AND ts_ns IS NOT NULL
 ),
 
 closed AS (
@@ -215,8 +216,12 @@ def _load(
         kinds = "; ".join(cutter.issues.counts)
         raise IngestError(f"{text.path}: holds no event that can be read ({kinds})")
     if cutter.format == "kineto":
+        # Bounds take times away, and count that themselves.
+        _count(connection, _UNUSABLE, trace_id, cutter.issues)
         bounds.bound(connection, trace_id, cutter.issues)
-        _count_unsound(connection, trace_id, cutter.issues)
+        returns.bound(connection, trace_id, cutter.issues)
+        if scalar(connection, _ANY_BOUND, {"trace_id": trace_id}):
+            _count(connection, _ILL_PAIRED, trace_id, cutter.issues)
     _store_issues(connection, trace_id, cutter.issues)
     return Loaded(cutter.format, _json(cutter.header), (number or 0) - (begin or 0))
 
@@ -274,14 +279,11 @@ def _storable(
     return [t for half in halves for t in _storable(cursor, cutter, half, place)]
 
 
-def _count_unsound(
-    connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues
+def _count(
+    connection: duckdb.DuckDBPyConnection, query: str, trace_id: int, issues: Issues
 ) -> None:
-    """Count the events that stay in raw, or that were paired despite their names."""
-    values = {"trace_id": trace_id}
-    found = connection.execute(_UNUSABLE, values).fetchall()
-    if scalar(connection, _ANY_BOUND, values):
-        found += connection.execute(_ILL_PAIRED, values).fetchall()
+    """Count the events that a query on a trace finds: kind, number, and the first."""
+    found = connection.execute(query, {"trace_id": trace_id}).fetchall()
     for kind, count, first_event_id in found:
         if first_event_id is None:
             issues.add(kind, None, count)

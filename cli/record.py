@@ -1,4 +1,4 @@
-"""`tracedb record`: run a training script and record some of its steps."""
+"""`tracedb record`: run a script and record some of its steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .terminal import tell
 @click.command(
     epilog=options.examples(
         "tracedb record train.py -o run.duckdb",
-        "tracedb record train.py -o run.duckdb --steps 5 --stacks -- --epochs 1",
+        "tracedb record train.py -o run.duckdb --steps 10 --stacks -- --epochs 1",
         "tracedb record --module package.train -o run.duckdb",
     )
 )
@@ -34,7 +34,7 @@ from .terminal import tell
 )
 @click.option("--module", is_flag=True, help="SCRIPT is a module name.")
 @click.option(
-    "--steps", default=3, show_default=True, help="Number of steps to record."
+    "--steps", default=5, show_default=True, help="Number of steps to record."
 )
 @click.option(
     "--warmup", default=5, show_default=True, help="Number of steps to skip first."
@@ -66,13 +66,14 @@ def record(  # noqa: PLR0913 (one parameter an option)
     run: str | None,
     traces: str | None,
 ) -> None:
-    """Run a training script and record some of its steps.
+    """Run a script and record some of its steps.
 
-    The steps go into a database; the script needs no change. A step ends when the first
-    optimizer steps; to end steps elsewhere, use `tracedb.profile` in the script. Under
-    torchrun, all ranks become one run: `torchrun --nproc-per-node 8 --module tracedb
-    record train.py -o run.duckdb`. The script runs to its end. After the recorded
-    steps, Ctrl-C loses nothing.
+    The steps go into a database. A script that trains needs no change: a step ends when
+    its first optimizer steps. In one that does not, such as inference, or to end steps
+    elsewhere, use `tracedb.profile`, and call `prof.step()` after each batch or
+    request. Under torchrun, all ranks become one run: `torchrun --nproc-per-node 8
+    --module tracedb record train.py -o run.duckdb`. The script runs to its end. After
+    the recorded steps, Ctrl-C loses nothing.
     """
     if not module and not Path(script).is_file():
         raise tracedb.RecordError(f"{script}: no such script")

@@ -1,10 +1,12 @@
-"""Recording a training loop into a database: `tracedb.profile`, `tracedb record`."""
+"""Recording a loop into a database: `tracedb.profile`, `tracedb record`."""
 
 from __future__ import annotations
 
 import sys
 import tomllib
+from inspect import signature
 from pathlib import Path
+from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
 import click.testing
@@ -15,6 +17,7 @@ torch.set_num_threads(1)  # other tests run beside these
 
 import tracedb  # noqa: E402  only where PyTorch is
 from tracedb.cli.main import tracedb as command  # noqa: E402
+from tracedb.cli.record import record as recorder  # noqa: E402
 from tracedb.record import Loop, Plan  # noqa: E402
 from tracedb.record.needs_torch import OLDEST  # noqa: E402
 
@@ -79,6 +82,36 @@ def test_ranks_become_one_run_with_their_graphs(
     assert all(row["paired_trace_id"] for row in rows if row["format"] == "et")
     assert steps["step"].to_list() == [2, 3, 2, 3]
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_recording_by_defaults_can_be_checked(tmp_path: Path) -> None:
+    """It has enough steps to estimate noise; library and command have one default."""
+    first, second = tmp_path / "a.duckdb", tmp_path / "b.duckdb"
+    with tracedb.profile(first) as prof:
+        train(11, prof.step)
+    copyfile(first, second)
+    with tracedb.open(first, read_only=True) as db, tracedb.open(second) as other:
+        assert db.check(other)["is_within"].all()
+    usual = signature(tracedb.profile).parameters
+    for option in recorder.params:
+        if option.name in {"steps", "warmup"}:
+            assert option.default == usual[option.name].default
+
+
+def test_inference_marks_its_steps(tmp_path: Path) -> None:
+    """A loop without optimizers is recorded if it calls `step`, and told so if not."""
+    model, path = torch.nn.Linear(4, 4), tmp_path / "a.duckdb"
+    told = "no step ended, because no optimizer stepped .* each batch or request"
+    with (
+        pytest.raises(tracedb.RecordError, match=told),
+        tracedb.profile(path),
+    ):
+        model(torch.ones(4))
+    with tracedb.profile(path, steps=1, warmup=1) as prof:
+        for _ in range(2):
+            model(torch.ones(4))
+            prof.step()
+    assert prof.recorded_steps == 1
 
 
 def test_optimizers_mark_steps_until_the_loop_does(tmp_path: Path) -> None:

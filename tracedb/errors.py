@@ -14,7 +14,7 @@ TracedbError
 ├── MissingPackageError   a package of an extra that is not installed
 ├── QueryError      a query, a relation or a question that does not exist
 │   └── FileAccessError  a query that reads files, which was not allowed
-├── RecordError     a training loop of which nothing was recorded
+├── RecordError     a loop of which nothing was recorded
 ├── ReportError     a report or an export that cannot be written
 ├── ScenarioError   a scenario that cannot be carried out as written
 └── ShardingError   embedding tables that cannot be placed on ranks as requested
@@ -90,7 +90,7 @@ class FileAccessError(QueryError):
 
 
 class RecordError(TracedbError, RuntimeError):
-    """A training loop cannot be recorded, or has too few steps."""
+    """A loop cannot be recorded, or has too few steps."""
 
 
 class ReportError(TracedbError, OSError):

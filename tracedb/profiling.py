@@ -1,4 +1,4 @@
-"""Record a training loop into a database: `tracedb.profile`."""
+"""Record a loop of training or inference into a database: `tracedb.profile`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 _KINDS = ("kineto", "et")
 _POLL_SECONDS = 0.1
+_NO_STEP = (
+    "no step ended, because no optimizer stepped and nothing called `prof.step()`; in "
+    "inference, call it after each batch or request in a block of `tracedb.profile`"
+)
 
 
 @contextmanager
 def profile(  # noqa: PLR0913 (what a recording may have)
     database: str | Path,
     *,
-    steps: int = 3,
+    steps: int = 5,
     warmup: int = 5,
     shapes: bool = True,
     stacks: bool = False,
@@ -36,17 +40,18 @@ def profile(  # noqa: PLR0913 (what a recording may have)
     patience: float = 120,
     tell: Callable[[str], object] = warnings.warn,
 ) -> Iterator[Loop]:
-    """Record some steps of the training loop in the block, into a database.
+    """Record some steps of the loop in the block, into a database.
 
-        with tracedb.profile("run.duckdb", steps=3) as prof:
+        with tracedb.profile("run.duckdb") as prof:
             for batch in loader:
                 train(batch)
                 prof.step()
 
     After `warmup` steps, PyTorch's profiler records `steps` steps, with the `shapes` of
     arguments. Optionally it records Python `stacks`, allocations (`memory`), and the
-    execution `graph` of the first step. If the loop does not call `step`, a step ends
-    when the first optimizer steps; the very first optimizer step only identifies it.
+    execution `graph` of the first step. Inference calls `step` after each batch or
+    request. If the loop does not call it, a step ends when the first optimizer steps;
+    the very first optimizer step only identifies it.
 
     Under torch.distributed, every rank enters such a block. Rank 0 waits up to
     `patience` seconds for the traces of the others, and ingests all of them as one run,
@@ -97,17 +102,15 @@ def _check(loop: Loop, plan: Plan, tell: Callable[[str], object]) -> None:
     """Report that fewer steps ran than requested; raise if none did."""
     if loop.is_done:
         return
+    count = loop.ended_steps + loop.found_steps
     first = ": the first only shows where steps end" if loop.found_steps else ""
     ran = (
-        f"the loop ran {counted(loop.ended_steps + loop.found_steps, 'step')}{first}, "
-        f"and warmup takes {plan.warmup}"
+        f"the loop ran {counted(count, 'step')}{first}, and warmup takes {plan.warmup}"
     )
     if not loop.recorded_steps:
         _remove(loop.files, loop.folder)
-        raise RecordError(
-            f"nothing was recorded: {ran}; end each step with `prof.step()`, use an "
-            "optimizer, or lower `warmup`"
-        )
+        why = f"{ran}; end each step with `prof.step()`, or lower `warmup`"
+        raise RecordError(f"nothing was recorded: {why if count else _NO_STEP}")
     tell(
         f"{ran}; {loop.recorded_steps} of {plan.steps} were recorded, the rest of the "
         "loop counts as another step"

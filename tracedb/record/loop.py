@@ -1,4 +1,4 @@
-"""Record some steps of a user's training loop.
+"""Record some steps of a user's loop.
 
 The loop marks the end of a step by `Loop.step`. Otherwise a step ends with the step of
 the first optimizer that is seen. Each rank writes its own files.
@@ -43,8 +43,8 @@ class Rank:
 class Plan:
     """What to record, and after how many steps."""
 
-    warmup: int = 5
-    steps: int = 3
+    warmup: int
+    steps: int
     shapes: bool = True
     stacks: bool = False
     memory: bool = False
@@ -70,7 +70,7 @@ class Plan:
 
 
 class Loop:
-    """The profiler around a training loop.
+    """The profiler around a loop.
 
     After `plan.warmup` steps it records `plan.steps`, writes them as `files` into the
     folder, and is idle from then on.

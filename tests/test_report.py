@@ -245,6 +245,18 @@ def test_traces_without_a_rank_have_rows(folder: Path, name: str) -> None:
     assert sections[name]["rows"]
 
 
+def test_gpu_times_are_left_out_of_runs_without_a_gpu(folder: Path) -> None:
+    """Nothing says that a GPU was busy for 0 ns; columns without values are hidden."""
+    for name, is_there in (("cpu", False), ("gpu", True)):
+        sections = sections_of(folder / f"{name}.html")
+        for section, column in (
+            ("levers", "gpu_busy_meanwhile_ns"),
+            ("phases", "gpu_ns"),
+        ):
+            assert any(of_column(sections[section], column)) == is_there
+            assert (None in of_column(sections[section], column)) != is_there
+
+
 def sections_of(path: Path) -> dict[str, dict[str, Any]]:
     """The sections of a report by name."""
     return {part["name"]: part for part in data_of(path.read_text())["sections"]}

@@ -15,7 +15,7 @@ import duckdb
 
 from tracedb import catalog
 from tracedb import part as parts
-from tracedb.duck import frame, registered
+from tracedb.duck import frame, registered, scalar
 from tracedb.emptiness import reading_instead
 from tracedb.report import places
 from tracedb.summary import OF_ALL_RANKS
@@ -42,6 +42,10 @@ _KNOWN = "known_answer_"
 """Prefix of the names of known answers."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _TIMES, _BANDS = "critical_path.step_time", "question.prediction_band"
+_GPU_WORK = (
+    "SELECT 1 FROM staging.gpu_op "
+    "SEMI JOIN (FROM staging.trace WHERE run_id = ?) USING (trace_id) LIMIT 1"
+)
 _IN_A_TABLE = 48
 """Longest name in a table, in characters."""
 _SHORTENED = {"module": (36, path_end)}
@@ -557,7 +561,20 @@ def shown(
     source = _of_part(connection, whole, part or {}, known_as)
     cursor = connection.execute(f"FROM ({source})")
     columns = [column[0] for column in cursor.description or ()]
-    return with_rows(section, query, columns, cursor.fetchmany(_most(section) + 1))
+    rows = cursor.fetchmany(_most(section) + 1)
+    if any(map(_is_of_gpu, columns)) and not scalar(connection, _GPU_WORK, [run]):
+        rows = [_without_gpu(columns, row) for row in rows]
+    return with_rows(section, query, columns, rows)
+
+
+def _is_of_gpu(column: str) -> bool:
+    return column.startswith("gpu_")
+
+
+def _without_gpu(columns: list[str], row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row of a run without GPU work: the page leaves out columns without values."""
+    named = zip(columns, row, strict=True)
+    return tuple(None if _is_of_gpu(name) else value for name, value in named)
 
 
 def _of_part(

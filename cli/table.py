@@ -16,7 +16,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tracedb.words import cut_distinct, frame_within, path_end, shortened
+from tracedb.words import (
+    cut_distinct,
+    frame_within,
+    heading_of_count,
+    path_end,
+    shortened,
+)
 
 from .terminal import IN_A_PIPE, printable, write_text
 
@@ -55,7 +61,6 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
     "error_share": [(0.01, "{:+.2f} %")],
     "change_share": [(0.01, "{:+.2f} %")],
     "_share": [(0.01, "{:.2f} %")],
-    "_count": [(1, "{:,.0f}")],
 }
 _APART = {
     "position": re.compile(r"(^|_)(start|end|offset|at)_ns$"),
@@ -75,8 +80,6 @@ _TWO_DIGITS = 0.01
 _LEAST = 0.001
 """The smallest time that its three decimals show."""
 _SAID_BY_THE_CELLS = ("_ns", "_bytes", "_bytes_per_second", "_flops_per_second")
-_NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
-"""Counted adjectives, whose headings have no plural."""
 _PROSE = ("meaning", "pairing")
 _NARROWEST_TEXT = 12
 _NARROWEST_PROSE = 24
@@ -174,16 +177,7 @@ def _columns(frame: pl.DataFrame) -> Iterator[_Column]:
 def _heading(name: str) -> str:
     for suffix in _SAID_BY_THE_CELLS:
         name = name.removesuffix(suffix)
-    thing, _, count = name.rpartition("_")
-    if count != "count" or not thing:
-        return name
-    return thing if thing in _NO_THINGS else _plural(thing)
-
-
-def _plural(noun: str) -> str:
-    if noun.endswith("y"):
-        return f"{noun.removesuffix('y')}ies"
-    return f"{noun}es" if noun.endswith(("ch", "sh", "s", "x")) else f"{noun}s"
+    return heading_of_count(name)
 
 
 def _kind(name: str, names: Sequence[str]) -> str:
@@ -231,7 +225,20 @@ def _number_form(column: pl.Series, usual_ns: float) -> Callable[[float], str]:
             if suffix == "_ns" and largest >= _SINCE_1970_NS:
                 return _date
             return partial(_scaled, scales, usual_ns if suffix == "_ns" else largest)
+    if column.name.endswith("_count"):
+        return _count
     return "{:.6g}".format if column.dtype.is_float() else str
+
+
+def _count(value: float) -> str:
+    """A count, or a mean of counts.
+
+    >>> _count(12_345), _count(12_345.5), _count(0.0625)
+    ('12,345', '12,345.5', '0.0625')
+    """
+    if float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:,.3f}".rstrip("0") if abs(value) >= 1 else f"{value:.3g}"
 
 
 def _scale(largest: float, scales: list[tuple[float, str]]) -> tuple[float, str]:

@@ -31,7 +31,7 @@ from tracedb import open as open_database
 from tracedb.cli import ingest, table
 from tracedb.cli.main import COMMANDS, tracedb
 from tracedb.public import by_subject
-from tracedb.words import shortened
+from tracedb.words import heading_of_count, shortened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -1214,10 +1214,27 @@ def test_names_of_narrow_tables_are_cut_in_the_middle(tiny: Path) -> None:
 
 
 def test_headings_of_counts_are_words(tiny: Path) -> None:
-    """Counts have plural headings; other headings stay as they are."""
-    query = "SELECT 1 AS op_count, 2 AS match_count, 3 AS late_count"
+    """Known counts have plural headings; users' own names stay as they are."""
+    query = "SELECT 1 AS gpu_op_count, 2 AS match_count, 3 AS late_count, 4 AS by_count"
     heading, *_ = run("sql", tiny, query).stdout.splitlines()
-    assert heading.split() == ["ops", "matches", "late"]
+    assert heading.split() == ["gpu_ops", "matches", "late", "by_count"]
+
+
+def test_public_counts_have_headings() -> None:
+    """`COUNTED` knows what they count; the hardware's names of units are kept."""
+    public = (catalog.find(name) for names in by_subject().values() for name in names)
+    names = {column for relation in public for column in relation.columns}
+    counts = {name for name in names if name.endswith("_count")}
+    assert {name for name in counts if heading_of_count(name) == name} == {"sm_count"}
+
+
+def test_means_of_counts_are_not_rounded(tiny: Path) -> None:
+    """Whole numbers have no decimals; of others, three or more digits remain."""
+    values = "[12345::DOUBLE, 12345.25, 0.0625, -2.5, 'nan'::DOUBLE, 'inf'::DOUBLE]"
+    query = f"SELECT unnest({values}) AS op_count, 1e37::DECIMAL(38, 0) AS step_count"
+    shown = [line.split()[0] for line in run("sql", tiny, query).stdout.splitlines()]
+    expected = ["12,345", "12,345.25", "0.0625", "-2.5", "nan", "inf"]
+    assert shown[-len(expected) :] == expected
 
 
 def test_sizes_are_never_shown_as_zero(tiny: Path) -> None:

@@ -749,6 +749,17 @@ def test_times_of_a_column_have_one_unit(folder: Path, page: Page) -> None:
 
 
 @needs_chromium
+def test_headings_are_those_of_the_command_line(folder: Path, page: Page) -> None:
+    """Known counts have plural headings; users' own names stay."""
+    page.open(folder / "gpu.html")
+    names = ["gpu_op_count", "match_count", "late_count", "by_count", "toString_count"]
+    assert page.run(f"{names}.map(heading)") == [
+        *("gpu ops", "matches", "late"),
+        *("by count", "toString count"),
+    ]
+
+
+@needs_chromium
 def test_a_report_can_be_printed(folder: Path, page: Page) -> None:
     """The print is in light colours, even on a dark system."""
     page.theme("dark")

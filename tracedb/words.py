@@ -74,6 +74,35 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+_THINGS = (
+    "allocation block call collective device element event gap interval kernel module "
+    "node op operation ordinal other outlier path problem range rank run sample shard "
+    "span stage start step stream task thread trace version wait"
+)
+_ADJECTIVES = "all behind described last late later present resumed short"
+COUNTED = {
+    **{thing: f"{thing}s" for thing in _THINGS.split()},
+    "batch": "batches", "copy": "copies", "launch": "launches", "match": "matches",
+    **{word: word for word in _ADJECTIVES.split()},
+}
+"""What public relations count, by the last word before `_count`, as in headings.
+
+Other words are users' own, and stay: no rule tells that `by_count` counts no things.
+"""
+
+
+def heading_of_count(column: str) -> str:
+    """The heading of a column: of a known count, what it counts.
+
+    >>> [*map(heading_of_count, ["gpu_op_count", "late_count", "by_count", "step"])]
+    ['gpu_ops', 'late', 'by_count', 'step']
+    """
+    *before, thing, suffix = f"_{column}".rsplit("_", 2)
+    if suffix != "count" or thing not in COUNTED:
+        return column
+    return "_".join([*before, COUNTED[thing]]).removeprefix("_")
+
+
 def shortened(name: str, width: int) -> str:
     """Cut a name in the middle, because names differ at both ends.
 

@@ -25,6 +25,7 @@ from tracedb.report.timeline import timeline
 from tracedb.summary import summary
 from tracedb.summary.statements import statements
 from tracedb.summary.words import WAITS, WORDS
+from tracedb.words import COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -138,6 +139,7 @@ def made(
             "summary": [piece._asdict() for piece in about],
             "words": WORDS,
             "waits": WAITS,
+            "counted": COUNTED,
             "colours": COLOURS,
             "more_colours": MORE_COLOURS,
             "names": names,

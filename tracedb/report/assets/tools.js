@@ -159,13 +159,13 @@ function valued(column, value) {
   return count(value);
 }
 
-const NO_THINGS = new Set(["all", "last", "late", "short", "present", "resumed"]);
+const COUNTED = new Map(Object.entries(data.counted));
 
 /** A column's heading, as on the command line: its name without what its values say anyway. */
 function heading(column) {
-  const thing = column.match(/^(.+)_count$/)?.[1].replaceAll("_", " ");
-  if (NO_THINGS.has(thing)) return thing;
-  if (thing) return thing.replace(/y$/, "ie") + (/(ch|sh|s|x)$/.test(thing) ? "es" : "s");
+  const [, before, thing] = column.match(/^(.*_)?([a-z]+)_count$/) ?? [];
+  const counted = COUNTED.get(thing);
+  if (counted) return (before ?? "").replaceAll("_", " ") + counted;
   return column.replace(/_(ns|share|bytes)$/, (_, unit) => (unit === "share" ? " share" : ""))
     .replaceAll("_", " ");
 }

@@ -270,6 +270,19 @@ def test_edits_without_matches_list_similar_names(
     assert line in str(raised.value)
 
 
+def test_names_that_are_cut_alike_are_listed_once(tmp_path: Path) -> None:
+    """Instances of a template differ where a long name is cut; others are there, too."""
+    long = [Op(f"long_{'a' * 60}{n}{'b' * 60}") for n in range(5)]
+    program = Program((Rank((Thread("main", (step(1, *long, Op("longer")),)),)),))
+    path = execute(program)[0].write(tmp_path / "trace.json")
+    with tracedb.open() as database:
+        database.ingest([path])
+        with pytest.raises(tracedb.ScenarioError) as raised:
+            database.scenarios([made("s", {"target": "host", "name": "long"})])
+    cut = f"long_{'a' * 25}…{'b' * 29}"
+    assert f"; 6 contain it: {cut}, longer (" in str(raised.value)
+
+
 def test_phases_that_do_not_occur(tmp_path: Path) -> None:
     """The line has those that do."""
     program = Program((Rank((Thread("main", (step(1, Op("aten::a")),)),)),))

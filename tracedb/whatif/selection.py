@@ -334,6 +334,7 @@ _NONE_THERE = {
 _LISTED_AS = {"module": "module_class", "awaited": "gpu_op", "awaited_op": "op"}
 """Kinds of text that hints list for a field: of modules, equal ones together."""
 _MOST_NEAR = 3
+_MOST_READ = 50
 _WIDEST = 60
 _MOST_NUMBERS = 8
 _LOOKS_LIKE_EXPRESSION = re.compile(r"\.[*+]|\(\?|[|\\^$]|\[.+\]")
@@ -422,11 +423,13 @@ def _near_texts(
     count = scalar(connection, f"SELECT count(*) FROM ({within})", value)
     alike = "jaro_winkler_similarity(lower(text), $bare)"
     query = within if count else f"FROM ({known}) ORDER BY {alike} DESC, text"
-    near = connection.execute(f"{query} LIMIT {_MOST_NEAR}", value).fetchall()
+    rows = connection.execute(f"{query} LIMIT {_MOST_READ}", value).fetchall()
+    # Instances of a template may be the same name when they are cut.
+    near = [*dict.fromkeys(shortened(text, _WIDEST) for (text,) in rows)]
     if not near:
         none = "none at all" if field == "name" else f"there is no {field}"
         return _NONE_THERE.get(field, f"; {none}")
-    listed = ", ".join(shortened(text, _WIDEST) for (text,) in near)
+    listed = ", ".join(near[:_MOST_NEAR])
     verb = "contains" if count == 1 else "contain"
     reported = f"{count} {verb} it:" if count else "nearest:"
     return f"; {reported} {listed}{_hint(connection, selection, field)}"

@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import shutil
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from support import (
 )
 
 import tracedb
+from tracedb.ingest.files import expand
 
 EVENT: dict[str, Any] = {
     "ph": "X",
@@ -285,6 +287,25 @@ def test_rank_from_the_file_name(
     """If the header lacks the rank, it is taken from the file name."""
     database.ingest([write(tmp_path / name, EVENT)])
     assert rows(database, "SELECT rank FROM staging.trace") == [(rank,)]
+
+
+def test_files_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    """In folders, patterns and archives, and as a shell lists them; not as given."""
+    names = [f"{folder}/r0_{n}.json" for folder in "ab" for n in (7, 14)]
+    for name in sorted(names):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write(tmp_path / name, EVENT)
+    with tarfile.open(tmp_path / "all.tar", "w") as archive:
+        for name in sorted(names):
+            archive.add(tmp_path / name, name)
+    files = [tmp_path / name for name in sorted(names)]
+    ways = ([tmp_path / "a", tmp_path / "b"], [tmp_path / "*" / "*"], files)
+    for number, way in enumerate((*ways, [tmp_path / "all.tar"])):
+        (scratch := tmp_path / f"scratch{number}").mkdir()
+        found = [source.name for source in expand(way, scratch)]
+        assert [str(Path(*Path(name).parts[-2:])) for name in found] == names
+    given = [files[1], files[0], files[2]]
+    assert [source.path for source in expand(given, tmp_path)] == given
 
 
 @pytest.mark.until("staging")

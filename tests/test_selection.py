@@ -271,7 +271,7 @@ def test_edits_without_matches_list_similar_names(
 
 
 def test_names_that_are_cut_alike_are_listed_once(tmp_path: Path) -> None:
-    """Instances of a template differ where a long name is cut; others are there, too."""
+    """Instances of a template differ where a long name is cut."""
     long = [Op(f"long_{'a' * 60}{n}{'b' * 60}") for n in range(5)]
     program = Program((Rank((Thread("main", (step(1, *long, Op("longer")),)),)),))
     path = execute(program)[0].write(tmp_path / "trace.json")

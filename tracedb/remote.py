@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from tracedb.errors import IngestError, TracedbError
 from tracedb.extras import import_extra
+from tracedb.words import natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +91,7 @@ def found_at(uri: str) -> tuple[list[str], bool]:
     fs, path = opened(uri, IngestError)
     with store_errors(uri, IngestError):
         tops = fs.glob(path) if _PATTERN.search(path) else [path]
-        paths = sorted({one for top in tops for one in fs.find(top)})
+        paths = sorted({one for top in tops for one in fs.find(top)}, key=natural)
         names = [str(fs.unstrip_protocol(one)) for one in paths]
     if not names:
         raise IngestError(f"{uri}: no such file or folder")

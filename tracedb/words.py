@@ -16,6 +16,9 @@ _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
 ELLIPSIS = "…"
 _NO_BREAK = "\u00a0"
 _COMMAND = re.compile(r"`[^`]+`")
+_NUMBER = re.compile(r"\d+")
+_MOST_DIGITS = 24
+"""More than those of times in nanoseconds."""
 _AMOUNT = re.compile(r"([\d.]) (s|ms|us|ns|%)(?!\w)")
 
 
@@ -82,7 +85,10 @@ _THINGS = (
 _ADJECTIVES = "all behind described last late later present resumed short"
 COUNTED = {
     **{thing: f"{thing}s" for thing in _THINGS.split()},
-    "batch": "batches", "copy": "copies", "launch": "launches", "match": "matches",
+    "batch": "batches",
+    "copy": "copies",
+    "launch": "launches",
+    "match": "matches",
     **{word: word for word in _ADJECTIVES.split()},
 }
 """What public relations count, by the last word before `_count`, as in headings.
@@ -101,6 +107,15 @@ def heading_of_count(column: str) -> str:
     if suffix != "count" or thing not in COUNTED:
         return column
     return "_".join([*before, COUNTED[thing]]).removeprefix("_")
+
+
+def natural(name: str) -> tuple[str, str]:
+    """A key by which names are in the order of the numbers in them.
+
+    >>> sorted(["rank10.json", "rank2.json", "rank.json"], key=natural)
+    ['rank.json', 'rank2.json', 'rank10.json']
+    """
+    return _NUMBER.sub(lambda found: found[0].zfill(_MOST_DIGITS), name), name
 
 
 def shortened(name: str, width: int) -> str:

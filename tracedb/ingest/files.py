@@ -30,6 +30,7 @@ from tracedb.ingest.foreign import (
 from tracedb.ingest.foreign.operations import siblings
 from tracedb.near import meant, near_path
 from tracedb.remote import fetched, found_at, is_remote
+from tracedb.words import natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -76,19 +77,29 @@ def expand(
     A folder stands for the traces below it, a pattern for its matches, a tar archive
     for its members (unpacked to `scratch`), `-` for standard input, a URI for files in
     an object store (fetched to `scratch`). `without` is the database that is written,
-    which a folder may contain.
+    which a folder may contain. These are in the order of their numbers, and so are
+    paths in the order of a shell's pattern, which puts `rank10` before `rank2`.
 
     Raises `IngestError` if a path does not exist or has nothing to ingest.
     """
     found = [
         source
-        for path in _together([*paths])
+        for path in _together(_ordered([*paths]))
         for source in (
             [path] if isinstance(path, Source) else _readable(str(path), scratch)
         )
     ]
     own = None if without is None else Path(without).resolve()
     return [s for s in found if s.is_named or s.path.resolve() != own]
+
+
+def _ordered(paths: list[str | Path | Source]) -> list[str | Path | Source]:
+    """The paths, in natural order if they are in that of text."""
+    names = [str(path) for path in paths if not isinstance(path, Source)]
+    is_text_order = len(names) == len(paths) and names == sorted(names)
+    return (
+        sorted(paths, key=lambda path: natural(str(path))) if is_text_order else paths
+    )
 
 
 def _together(paths: list[str | Path | Source]) -> list[str | Path | Source]:
@@ -153,7 +164,7 @@ def _no_trace(folder: str | Path, skipped: Sequence[Source] = ()) -> IngestError
 
 def _matches(pattern: str) -> list[str]:
     """The matches of a pattern, without itself, as which a broken link matches."""
-    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 (any path)
+    found = sorted(glob.glob(pattern, recursive=True), key=natural)  # noqa: PTH207 (any path)
     return [match for match in found if match != pattern]
 
 
@@ -164,7 +175,7 @@ def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[S
     if why_not and is_named:
         raise ForeignFileError(f"{name}: {why_not}")
     if is_archive(name) and path.is_file():
-        yield from _members(path, name, scratch)
+        yield from sorted(_members(path, name, scratch), key=lambda s: natural(s.name))
     else:
         why_not = why_not or ("" if is_named else _why_repeated(path))
         source = Source(decoded_name(name), path, is_named, why_not)
@@ -203,13 +214,18 @@ def decoded_name(name: str) -> str:
 def _below(folder: Path, scratch: Path) -> list[Source]:
     found = [
         source
-        for path in sorted(_walk(folder))
+        for path in sorted(_walk(folder), key=_in_folders)
         if _may_be_trace(path)
         for source in _file(path, str(path), scratch, is_named=False)
     ]
     if all(source.why_not for source in found):
         raise _no_trace(folder, found)
     return found
+
+
+def _in_folders(path: Path) -> list[tuple[str, str]]:
+    """The natural order of paths: files of one folder are together."""
+    return [natural(part) for part in path.parts]
 
 
 def _may_be_trace(path: Path) -> bool:

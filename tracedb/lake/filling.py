@@ -17,6 +17,7 @@ from tracedb.ingest import default_memory, files, runs, steps
 from tracedb.lake.manifest import Manifest
 from tracedb.lake.place import verify_run
 from tracedb.lake.worker import Task
+from tracedb.words import natural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -127,7 +128,7 @@ def _found(paths: Iterable[str | Path], scratch: Path, runner: Runner) -> list[_
         path = str(source.path.absolute())
         found.append(_Found(name, path, source.is_named, source.why_not, source.part))
     by_name = {one.source: one for one in found}
-    return [by_name[name] for name in sorted(by_name)]
+    return [by_name[name] for name in sorted(by_name, key=natural)]
 
 
 def _is_below(path: str, root: str | Path) -> bool:

@@ -485,7 +485,7 @@ SELECT rank, path, kind, occurrences, detail
 FROM raw.ingest_issue
 INNER JOIN staging.trace USING (trace_id)
 WHERE run_id = $run
-ORDER BY rank, path, kind""",
+ORDER BY rank, trace_id, kind""",
         empty="Nothing: all events were read as the profiler wrote them.",
     ),
 )

@@ -195,6 +195,12 @@ def contradictory(
         for rank in (-1, 5):
             path = folder / f"{rank}"
             database.ingest([write(path, same, distributedInfo=info | {"rank": rank})])
+        again = [*program(), *program()]
+        (folder / "again").write_text(json.dumps({"traceEvents": again}))
+        ranges = [event("user_annotation", "range", 0, 5)] * 2 + [again[1]]
+        (folder / "ranges").write_text(json.dumps({"traceEvents": ranges}))
+        database.ingest([folder / "again"])
+        database.ingest([folder / "ranges"], one_step=True)
         zero = info | {"rank": 0}
         twice = [
             write(folder / f"{n}", same, distributedInfo=zero, n=n) for n in range(2)
@@ -249,6 +255,30 @@ def test_what_is_not_used_is_counted(contradictory: tracedb.Database) -> None:
         "SELECT rank, world_size FROM staging.trace "
         f"WHERE {of_file('-1')} OR {of_file('5')} ORDER BY trace_id",
     ) == [(None, 2), (5, None)]
+
+
+def test_events_that_a_file_has_twice_count_once(
+    contradictory: tracedb.Database,
+) -> None:
+    """Only where numbers tell that they are the same, not equal ranges."""
+    kind = "left out: events that the file has twice"
+    assert issues(contradictory, "again") == [(kind, len([*program()]))]
+    assert issues(contradictory, "ranges") == []
+    for relation in ("staging.gpu_op", "staging.op", "staging.call", "staging.step"):
+        once, still_once = (
+            rows(
+                contradictory,
+                f"SELECT count(*) FROM {relation} "
+                f"INNER JOIN staging.trace USING (trace_id) WHERE {of_file(name)}",
+            )
+            for name in ("same", "again")
+        )
+        assert once == still_once
+    assert rows(
+        contradictory,
+        "SELECT count(*) FROM staging.slice "
+        f"INNER JOIN staging.trace USING (trace_id) WHERE {of_file('ranges')}",
+    ) == [(3,)]
 
 
 def doubts(database: tracedb.Database, name: str, aspect: str) -> list[tuple[Any, ...]]:

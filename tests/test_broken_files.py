@@ -448,7 +448,7 @@ def test_hostile_names_stay_names(tmp_path: Path) -> None:
             "ph": "X",
             "cat": "cpu_op",
             "name": name,
-            "pid": name,
+            "pid": hostile[0],
             "tid": name,
             "ts": 1,
             "dur": 1,

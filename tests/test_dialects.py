@@ -352,16 +352,3 @@ def test_unread_categories_are_told() -> None:
         return event | {"cat": "hpu_op"} if cat(event) == "kernel" else event
 
     assert issues(each(base("random"), other)) == {"read as none: category hpu_op"}
-
-
-@pytest.mark.until("staging")
-def test_merged_ranks_are_told() -> None:
-    """Their correlations are the same, so they do not say what launched what."""
-    traces = base("random")
-    merged = [
-        event | {"pid": f"[TP0{rank}] {event['pid']}"}
-        for rank, trace in enumerate(traces)
-        for event in trace["traceEvents"]
-    ]
-    (told,) = issues([traces[0] | {"traceEvents": merged}])
-    assert "several processes have: ingest the files of the ranks" in told

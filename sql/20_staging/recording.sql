@@ -20,7 +20,8 @@ CREATE VIEW staging.recording (
     -- (`enable_cuda_sync_events=True`).
     has_waits,
     -- If the rank is assumed from the order of processes in a file with several: whether
-    -- by their GPUs (`gpu`) or by their ids (`process`); otherwise NULL.
+    -- by their GPUs (`gpu`), by labels such as `TP0-PP1` (`label`), or by their ids or place
+    -- in the file (`process`); otherwise NULL.
     rank_assumed_from,
     -- Events of the profiler's own work, as it recorded them: flushing of full buffers,
     -- instrumentation.

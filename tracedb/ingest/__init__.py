@@ -20,7 +20,16 @@ from tracedb.duck import (
     undone,
 )
 from tracedb.errors import ForeignFileError, IngestError
-from tracedb.ingest import clocks, culprit, files, nesting, pairing, runs, steps
+from tracedb.ingest import (
+    clocks,
+    culprit,
+    files,
+    merged,
+    nesting,
+    pairing,
+    runs,
+    steps,
+)
 from tracedb.ingest.culprit import UncomputedError
 from tracedb.ingest.load import Loaded, UnforeseenError, count_unread, load
 from tracedb.ingest.numbers import Numbers
@@ -316,15 +325,13 @@ def _load_all(
             if source.why_not:
                 job.progress(f"{place}: skipped: {source.why_not}")
                 continue
-            trace_id = _known(connection, sha256)
-            if trace_id is not None:
-                kept = runs.kept_from(connection, trace_id, job.run)
+            there = _known(connection, sha256)
+            if there:
+                kept = runs.kept_from(connection, there[0], job.run)
                 job.progress(f"{place}: {kept}already in the database")
-                known.append(trace_id)
-                continue
-            trace_id = _load_new(connection, job, source, sha256, place)
-            if trace_id is not None:
-                new.append(trace_id)
+                known += there
+            else:
+                new += _load_new(connection, job, source, sha256, place)
     return new, [trace_id for trace_id in known if trace_id not in new]
 
 
@@ -334,30 +341,32 @@ def _load_new(
     source: Source,
     sha256: str,
     place: str,
-) -> int | None:
-    """Load a file; None if it was found in a folder and is not a trace."""
+) -> list[int]:
+    """Load a file; no trace if it was found in a folder and is none."""
     try:
-        trace_id, file = _load(connection, job, source, sha256)
+        trace_ids, file = _load(connection, job, source, sha256)
     except ForeignFileError as error:
         if source.is_named:
             raise
         why = str(error).removeprefix(f"{source.name}: ")
         job.progress(f"{place}: {why}: {NO_TRACE}")
-        return None
+        return []
     unit = "events" if file.format == "kineto" else "nodes"
-    job.progress(f"{place}: {file.count:,} {unit}")
-    return trace_id
+    of = f" of {len(trace_ids)} processes" if len(trace_ids) > 1 else ""
+    job.progress(f"{place}: {file.count:,} {unit}{of}")
+    return trace_ids
 
 
-def _known(connection: duckdb.DuckDBPyConnection, sha256: str) -> int | None:
-    query = "SELECT trace_id FROM raw.trace WHERE sha256 = ?"
-    trace_id: int | None = scalar(connection, query, [sha256])
-    return trace_id
+def _known(connection: duckdb.DuckDBPyConnection, sha256: str) -> list[int]:
+    """The traces of a file that is in the database."""
+    query = "SELECT trace_id FROM raw.trace WHERE sha256 = ? ORDER BY trace_id"
+    return [int(row[0]) for row in connection.execute(query, [sha256]).fetchall()]
 
 
 def _load(
     connection: duckdb.DuckDBPyConnection, job: _Job, source: Source, sha256: str
-) -> tuple[int, Loaded]:
+) -> tuple[list[int], Loaded]:
+    """Load a file; return its traces, of which only merged files have several."""
     first = job.numbers
     query = "SELECT coalesce(max(trace_id) + 1, ?) FROM raw.trace"
     trace_id = scalar(connection, query, [first.trace_id])
@@ -384,9 +393,18 @@ def _load(
             file.count,
         ],
     )
-    if file.format == "kineto" and not job.run:
-        runs.join_siblings(connection, trace_id)
-    return trace_id, file
+    if file.format != "kineto":
+        return [trace_id], file
+    jobs = merged.divide(connection, trace_id)
+    trace_ids = [each for together in jobs for each in together]
+    if not job.run:
+        for together in jobs[1:]:
+            another = runs.create(connection, name, first.run_id)
+            for each in together:
+                runs.move(connection, each, another)
+        for each in trace_ids:
+            runs.join_siblings(connection, each)
+    return trace_ids, file
 
 
 def _pair(

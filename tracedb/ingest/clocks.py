@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracedb.ingest.issues import Issues
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -66,7 +68,6 @@ WHERE
         OR cat IN ('cuda_sync', 'gpu_user_annotation', 'ac2g', 'async', 'async_gpu')
     )
 """
-_TELL = "INSERT INTO raw.ingest_issue VALUES (?, ?, ?, NULL, ?)"
 _CORRECTED = "corrected: the clock of runtime calls and GPU work"
 _OUTSIDE = "kept: launches outside of the ops that their External ids name"
 
@@ -82,14 +83,18 @@ def correct(
     corrected = []
     found = connection.execute(_DIFFERENCES, [list(trace_ids)]).fetchall()
     for trace_id, _, early_ns, count in found:
+        issues = Issues()
         if early_ns is None:
-            detail = f"{_OUTSIDE} ({count:,} times)"
-            connection.execute(_TELL, [trace_id, _OUTSIDE, count, detail])
+            issues.add(_OUTSIDE, None, count)
+            issues.store(connection, trace_id)
             continue
         connection.execute(_MOVE, {"trace_id": trace_id, "early_ns": early_ns})
         way = "early" if early_ns > 0 else "late"
         by = f"{abs(early_ns) / 1000:,.1f} us {way}"
-        detail = f"{_CORRECTED}, by which {count:,} launches were {by} for their ops"
-        connection.execute(_TELL, [trace_id, _CORRECTED, 1, detail])
+        issues.add(_CORRECTED, None)
+        issues.details[_CORRECTED] = (
+            f"{_CORRECTED}, by which {count:,} launches were {by} for their ops"
+        )
+        issues.store(connection, trace_id)
         corrected.append(trace_id)
     return corrected

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 @dataclass
@@ -13,6 +17,8 @@ class Issues:
     counts: Counter[str] = field(default_factory=Counter)
     first_bytes: dict[str, int | None] = field(default_factory=dict)
     first_events: dict[str, int] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
+    """Lines for people that say more than how often."""
 
     def add(self, kind: str, place: int | None, count: int = 1) -> None:
         """Count an issue, with its byte offset in the text, if any."""
@@ -26,6 +32,8 @@ class Issues:
 
     def detail(self, kind: str) -> str:
         """A line for people: what, how often, and where first."""
+        if kind in self.details:
+            return self.details[kind]
         count, byte = self.counts[kind], self.first_bytes[kind]
         times = "once" if count == 1 else f"{count:,} times"
         if byte is not None:
@@ -38,3 +46,11 @@ class Issues:
         """Count the repairs of `repair.mend`."""
         for kind, times in (+done).items():
             self.add(f"repaired: {kind}", place, times)
+
+    def store(self, connection: duckdb.DuckDBPyConnection, trace_id: int) -> None:
+        """Store them as those of a trace."""
+        for kind, count in sorted(self.counts.items()):
+            connection.execute(
+                "INSERT INTO raw.ingest_issue VALUES (?, ?, ?, ?, ?)",
+                [trace_id, kind, count, self.first_bytes[kind], self.detail(kind)],
+            )

@@ -169,7 +169,7 @@ def _load_foreign(
     for kind, count in trace.issues.items():
         issues.add(kind, None, count)
     bounds.bound(connection, trace_id, issues)
-    _store_issues(connection, trace_id, issues)
+    issues.store(connection, trace_id)
     return Loaded("kineto", _json(trace.header), number - begin)
 
 
@@ -223,7 +223,7 @@ def _load(
         returns.bound(connection, trace_id, cutter.issues)
         if scalar(connection, _ANY_BOUND, {"trace_id": trace_id}):
             _count(connection, _ILL_PAIRED, trace_id, cutter.issues)
-    _store_issues(connection, trace_id, cutter.issues)
+    cutter.issues.store(connection, trace_id)
     return Loaded(cutter.format, _json(cutter.header), (number or 0) - (begin or 0))
 
 
@@ -306,23 +306,7 @@ def count_unread(
             issues.add(kind, None, count)
         else:
             issues.add_event(kind, event_id, count)
-        _store_issues(connection, trace_id, issues)
-
-
-def _store_issues(
-    connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues
-) -> None:
-    for kind, count in sorted(issues.counts.items()):
-        connection.execute(
-            "INSERT INTO raw.ingest_issue VALUES (?, ?, ?, ?, ?)",
-            [
-                trace_id,
-                kind,
-                count,
-                issues.first_bytes[kind],
-                issues.detail(kind),
-            ],
-        )
+        issues.store(connection, trace_id)
 
 
 class _Meter:

@@ -21,7 +21,7 @@ import msgspec
 import tracedb
 from tracedb import catalog, ingest, remote
 from tracedb.duck import literal, one_thread, own_errors, scalar
-from tracedb.errors import TracedbError
+from tracedb.errors import LakeError, TracedbError
 from tracedb.ingest.files import Source, digest
 from tracedb.lake import packing
 from tracedb.lake.manifest import Entry, Failure, Manifest, numbers_of
@@ -149,6 +149,11 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
             why = "".join(lines[-1:]).partition(f"{task.source}: ")[2]
             why = why.removesuffix(f": {ingest.NO_TRACE}")
             return Outcome(task.number, task.source, "skipped", why)
+        if len(new) > 1:
+            raise LakeError(
+                f"{task.source}: was merged from the traces of {len(new)} processes; a "
+                "lake takes only a file of each"
+            )
         entry = _put(db.connection, task, manifest.storage, scratch / "rows")
     manifest.commit(entry)
     return Outcome(

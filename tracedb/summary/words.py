@@ -336,11 +336,11 @@ def _assumed_rank(row: Row) -> str:
     if row["all_count"] == 1:
         return (
             "the rank is assumed: the file has the processes but not their ranks, so "
-            "it follows the numbers of GPUs or processes"
+            "it follows the order of GPUs or processes"
         )
     return (
         f"{_of(row)} ranks are assumed: their file has the processes but not their "
-        "ranks, so these follow the numbers of GPUs or processes"
+        "ranks, so these follow the order of GPUs or processes"
     )
 
 

@@ -276,6 +276,10 @@ def test_a_run_can_be_named(tmp_path: Path, database: tracedb.Database) -> None:
         ("worker3_step_12.pt.trace.json", 3),
         ("1782843274.77-TP-0-DECODE.trace.json", 0),
         ("rank-34.Jul_15.json", 34),
+        ("dp1_pp0_tp0_ep0_rank5.123.pt.trace.json", 5),
+        ("rank_3/host_4711.123.pt.trace.json", 3),
+        ("rank_3/rank4.json", 4),
+        ("worker1/trace.json", None),
         ("frank7.json", None),
         ("trace.json", None),
     ],
@@ -284,7 +288,8 @@ def test_a_run_can_be_named(tmp_path: Path, database: tracedb.Database) -> None:
 def test_rank_from_the_file_name(
     tmp_path: Path, database: tracedb.Database, name: str, rank: int | None
 ) -> None:
-    """If the header lacks the rank, it is taken from the file name."""
+    """If the header lacks the rank, it is taken from the names of file and folder."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     database.ingest([write(tmp_path / name, EVENT)])
     assert rows(database, "SELECT rank FROM staging.trace") == [(rank,)]
 

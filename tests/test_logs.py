@@ -422,6 +422,10 @@ HOSTILE = {
     "a number": (pickle.dumps(3), "not a flight recorder dump"),
     "no entries": (pickle.dumps({"version": "2.10", "entries": []}), "holds no calls"),
     "no version": (pickle.dumps({"entries": [{}]}), "not a flight recorder dump"),
+    "memory": (
+        pickle.dumps({"segments": [], "device_traces": [[]]}),
+        "is a memory snapshot of PyTorch",
+    ),
     "cut json": (b'{"entries": [{"a":', "broken"),
     "deep json": (b'{"entries":' + b"[" * 100_000, "broken"),
     "other json": (b'{"entries": {}}', "not a flight recorder dump"),

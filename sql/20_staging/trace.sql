@@ -14,8 +14,8 @@ CREATE VIEW staging.trace (
     format,
     -- SHA-256 of the file's decompressed text.
     sha256,
-    -- Rank in the distributed job: from the header, otherwise from the file name; not below
-    -- 0.
+    -- Rank in the distributed job: from the header, otherwise from the names of the file
+    -- and its folder; not below 0.
     rank,
     -- Number of ranks of the distributed job, if the header states it; NULL if that is not
     -- more than the rank.
@@ -41,6 +41,27 @@ CREATE VIEW staging.trace (
     pairing
 ) AS
 WITH
+-- As in `dp0_tp1_rank3.json`, `rank_3/trace.json` and `worker3.json`.
+named AS (
+    SELECT
+        trace_id,
+        coalesce(
+            try_cast(regexp_extract(
+                concat(name, '/', folder), '(?:^|[^a-z])rank[-_]?([0-9]+)', 1
+            ) AS BIGINT),
+            try_cast(regexp_extract(
+                name, '(?:^|[^a-z])(?:worker|tp)[-_]?([0-9]+)', 1
+            ) AS BIGINT)
+        ) AS named_rank
+    FROM (
+        SELECT
+            trace_id,
+            lower(parse_filename(path)) AS name,
+            lower(list_extract(parse_path(path), -2)) AS folder
+        FROM raw.trace
+    )
+),
+
 header_field AS (
     SELECT
         *,
@@ -64,10 +85,7 @@ SELECT
     sha256,
     coalesce(
         CASE WHEN given_rank >= 0 THEN given_rank END,
-        try_cast(nullif(regexp_extract(
-            lower(parse_filename(path)),
-            '(?:^|[^a-z])(?:rank|worker|tp|dlrm_eg)[-_]?([0-9]+)', 1
-        ), '') AS BIGINT)
+        named_rank
     ),
     CASE WHEN ranks > greatest(coalesce(given_rank, 0), 0) THEN ranks END,
     header ->> '$.distributedInfo.backend',
@@ -80,4 +98,5 @@ SELECT
     paired_trace_id,
     pairing
 FROM header_field
+INNER JOIN named USING (trace_id)
 LEFT JOIN identified USING (trace_id);

@@ -80,6 +80,9 @@ _LONGEST_MS = 1e12
 _LIBRARY = re.compile(r"(^|[/\\])torch[/\\]|typing_extensions\.py$|^<")
 
 
+_MEMORY = "tracedb reads memory from traces recorded with profile_memory=True"
+
+
 def recognises(path: Path, head: bytes) -> bool:
     """Whether it is a pickle, or JSON that begins like a dump; see `ForeignReader`."""
     del path
@@ -90,6 +93,8 @@ def read(path: Path) -> ForeignTrace:
     """Read the dump of a rank; see `ForeignReader`."""
     dump = _content(path)
     entries = dump.get("entries", [])
+    if {"segments", "device_traces"} <= dump.keys():
+        raise ForeignFileError(f"{path}: is a memory snapshot of PyTorch; {_MEMORY}")
     if not isinstance(entries, (list, tuple)) or "version" not in dump:
         raise ForeignFileError(
             f"{path}: not a flight recorder dump: it has no version and list of entries"

@@ -192,6 +192,13 @@ LIVE = "document.querySelector('#live %s')"
 HANDED = "sent.filter(one => one[0].perfetto)"
 
 
+EXACT = (
+    "SELECT 'a' AS place, 5 AS place_ns, NULL AS nothing, 9007199254740993 AS id, "
+    "0.00012::DOUBLE AS small"
+)
+"""Equal headings, a column without values, and numbers with their own digits."""
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 def test_queries_and_perfetto_in_a_browser(server: Server) -> None:
     """In Chromium: a query, an error, and Perfetto's message protocol."""
@@ -205,6 +212,19 @@ def test_queries_and_perfetto_in_a_browser(server: Server) -> None:
         assert page.run(f"{LIVE % 'td'}.textContent").startswith("<img")
         page.run(f"{text}.value = 'SELECT x'; {run}.click()")
         wait(page, f"{LIVE % '.note'}.textContent.includes('x')")
+        assert page.run(f"{LIVE % '.note'}.classList.contains('wrong')")
+        page.run(f"{text}.value = {json.dumps(EXACT)}; {run}.click()")
+        wait(page, f"{LIVE % '.note'}.textContent === '1 row'")
+        assert not page.run(f"{LIVE % '.note'}.classList.contains('wrong')")
+        cells = f"[...{LIVE % 'table'}.querySelectorAll('%s')].map(c => c.textContent)"
+        assert page.run(cells % "th") == ["place", "place ns", "nothing", "id", "small"]
+        assert page.run(cells % "td") == [
+            "a",
+            "0.005 us",
+            "",
+            str(2**53 + 1),
+            "0.00012",
+        ]
         page.run(
             "window.sent = []; window.open = url => { sent.push(url); return "
             "{ postMessage: (what, to) => sent.push([what, to]) }; }"

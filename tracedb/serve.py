@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 _MOST_BYTES = 100_000
 """[B] Largest body of a query."""
+_LARGEST_EXACT = 1 << 53
 _PAGE_SECONDS = 600.0
 """[s] Time limit of a page or an export."""
 _HEADERS = {
@@ -94,7 +95,7 @@ class Server(ThreadingHTTPServer):
     def answer(self, query: str) -> dict[str, Any]:
         """The first rows of a query, or its error message."""
         try:
-            return self._worker.call(
+            found = self._worker.call(
                 self._path,
                 live.MOST_SECONDS,
                 live.query,
@@ -104,6 +105,7 @@ class Server(ThreadingHTTPServer):
             )
         except TracedbError as error:
             return {"error": str(error)}
+        return {**found, "rows": [[*map(_exact, row)] for row in found["rows"]]}
 
     def trace(self, step: int | None) -> bytes:
         """The run or a step as a trace for Perfetto's UI."""
@@ -113,6 +115,12 @@ class Server(ThreadingHTTPServer):
                 self._path, _PAGE_SECONDS, _export, place, step, self._run
             )
             return place.read_bytes()
+
+
+def _exact(value: object) -> object:
+    """A value as JavaScript keeps it: numbers there are exact up to 2^53."""
+    is_long = isinstance(value, int) and abs(value) > _LARGEST_EXACT
+    return str(value) if is_long else value
 
 
 def _page(database: Database, run: int | None) -> bytes:

@@ -15,6 +15,7 @@ function liveQueries() {
 
   async function ask() {
     run.disabled = true;
+    said.classList.remove("wrong");
     said.textContent = "…";
     try {
       const answer = await fetch("sql", {
@@ -22,12 +23,14 @@ function liveQueries() {
       });
       if (!answer.ok) throw new Error(`The server returned ${answer.status}`);
       const found = await answer.json();
-      said.textContent = found.error ? shown(found.error) : found.note ?? `${count(found.rows.length)} rows`;
+      said.textContent = found.error ? shown(found.error) : found.note ?? rowCount(found.rows);
+      said.classList.toggle("wrong", Boolean(found.error));
       const asText = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : value);
       rows.replaceChildren(...(found.error ? [] : table({
-        title: "Rows", columns: found.columns, rows: found.rows.map((row) => row.map(asText)), is_cut: false,
+        title: "Rows", columns: found.columns, rows: found.rows.map((row) => row.map(asText)), is_cut: false, isAsked: true,
       })));
     } catch (error) {
+      said.classList.add("wrong");
       said.textContent = error instanceof TypeError ? "The server does not respond; is `tracedb serve` still running?" : error.message;
     }
     run.disabled = false;

@@ -38,8 +38,8 @@ function isNamedByRank(section, column) {
 
 /** The table of a section, with its tools. */
 function table(section) {
-  // A column without any value tells nothing.
-  const isUsed = (i) => section.rows.some((row) => row[i] != null && row[i] !== "") && !isNamedByRank(section, section.columns[i]);
+  // A column without any value tells nothing, unless a person asked for it.
+  const isUsed = (i) => section.isAsked || section.rows.some((row) => row[i] != null && row[i] !== "") && !isNamedByRank(section, section.columns[i]);
   const used = section.columns.flatMap((_, i) => (isUsed(i) ? [i] : []));
   const columns = used.map((i) => section.columns[i]);
   const rows = section.rows.map((row) => used.map((i) => row[i]));
@@ -51,9 +51,9 @@ function table(section) {
   const times = columns.map((column, i) => column.endsWith("_ns") && isNumber[i] &&
     columnTime(rows.map((row) => row[i]).filter((value) => typeof value === "number")));
   const shownAs = (value, i) => (times[i] && typeof value === "number" ? times[i](value) : valued(columns[i], value));
-  const heads = columns.map((column, i) =>
+  const heads = headings(columns).map((text, i) =>
     el("th", { scope: "col", class: isNumber[i] && "number" },
-      el("button", { type: "button", onclick: () => sort(i) }, heading(column))));
+      el("button", { type: "button", onclick: () => sort(i) }, text)));
   const more = el("button", { type: "button", onclick: () => { open = !open; fill(); } });
   const said = el("span", { class: "note", role: "status" });
   const printed = el("span", { class: "note printed" });
@@ -66,8 +66,8 @@ function table(section) {
     const visible = open ? sorted : sorted.slice(0, FIRST_ROWS);
     body.replaceChildren(...visible.map((row, i) => el("tr", { class: i >= PRINTED_ROWS && "far" }, ...cells(row))));
     more.hidden = rows.length <= FIRST_ROWS;
-    printed.textContent = rows.length > PRINTED_ROWS ? `The first ${PRINTED_ROWS} of ${rows.length} rows; on a screen, the report has all.` : "";
-    more.textContent = open ? `First ${FIRST_ROWS} rows` : `All ${rows.length} rows`;
+    printed.textContent = rows.length > PRINTED_ROWS ? `The first ${PRINTED_ROWS} of ${rowCount(rows)}; on a screen, the report has all.` : "";
+    more.textContent = open ? `First ${FIRST_ROWS} rows` : `All ${rowCount(rows)}`;
   }
 
   function sort(i) {
@@ -84,7 +84,7 @@ function table(section) {
 
   async function copied() {
     const done = await copy(csv(columns, sorted));
-    said.textContent = done ? `${sorted.length} rows copied` : "The browser does not allow pages to copy";
+    said.textContent = done ? `${rowCount(sorted)} copied` : "The browser does not allow pages to copy";
   }
 
   fill();
@@ -97,7 +97,7 @@ function table(section) {
       area),
     el("div", { class: "tools" },
       el("button", { type: "button", class: "csv", onclick: copied }, "Copy as CSV"), more, printed,
-      section.is_cut ? el("span", { class: "note" }, `The first ${rows.length} rows; the query has all.`) : null,
+      section.is_cut ? el("span", { class: "note" }, `The first ${rowCount(rows)}; the query has all.`) : null,
       said),
   ];
 }

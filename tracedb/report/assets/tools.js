@@ -88,9 +88,16 @@ function columnTime(values) {
   };
 }
 
-/** A number for a person. */
+/** A number for a person; what rounds to nothing, or has many digits, keeps its first ones. */
 function count(value) {
+  const size = Math.abs(value);
+  if (size && (size < 0.0005 || size >= 1e21)) return String(Number(value.toPrecision(3)));
   return value.toLocaleString("en-US", { maximumFractionDigits: 3 });
+}
+
+/** How many rows there are. */
+function rowCount(rows) {
+  return rows.length === 1 ? "1 row" : `${count(rows.length)} rows`;
 }
 
 /** A large amount with a prefix. */
@@ -168,6 +175,12 @@ function heading(column) {
   if (counted) return (before ?? "").replaceAll("_", " ") + counted;
   return column.replace(/_(ns|share|bytes)$/, (_, unit) => (unit === "share" ? " share" : ""))
     .replaceAll("_", " ");
+}
+
+/** Headings of columns; those that would be equal say their unit, too. */
+function headings(columns) {
+  const short = columns.map(heading);
+  return short.map((text, i) => (short.indexOf(text) === short.lastIndexOf(text) ? text : columns[i].replaceAll("_", " ")));
 }
 
 const COLOURS = data.colours, MORE_COLOURS = data.more_colours;

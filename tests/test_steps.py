@@ -97,7 +97,8 @@ def test_steps_of_a_thread_follow_each_other(
         for number, (start, duration) in enumerate(marks, 1)
     ]
     path = tmp_path / "a.json"
-    path.write_text(json.dumps([*events, event("aten::mm", 1, 2, "cpu_op")]))
+    ops = [event("aten::mm", start + 1, 2, "cpu_op") for start, _ in marks]
+    path.write_text(json.dumps([*events, *ops]))
     database.ingest([path])
     assert rows(database, "SELECT step FROM staging.step ORDER BY step") == [
         (number,) for number in expected
@@ -574,6 +575,30 @@ def test_functions_of_each_size_of_step_are_suggested(
         (r"server\.py\(0\): handle", 2),
         (r"server\.py\(30\): forward", 18),
     ]
+
+
+@pytest.mark.until("staging")
+def test_a_mark_after_the_last_step_is_none(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """The profiler begins it when a loop ends its last step; earlier ones count."""
+    marks = [
+        event(f"ProfilerStep#{n}", 100 * n, 90, "user_annotation") for n in range(4)
+    ]
+    wait = event("cudaDeviceSynchronize", 310, 5, "cuda_runtime")
+    for name, found in (
+        ("trailing", [event("aten::mm", start, 20, "cpu_op") for start in (10, 210)]),
+        ("launching", [event("cudaLaunchKernel", 310, 5, "cuda_runtime")]),
+        ("without work", []),
+    ):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps([*marks, *found, wait]))
+        (trace_id,) = database.ingest([path])["trace_id"]
+        query = (
+            f"SELECT step FROM staging.step WHERE trace_id = {trace_id} ORDER BY ALL"
+        )
+        expected = range(3 if name == "trailing" else 4)
+        assert [step for (step,) in rows(database, query)] == [*expected], name
 
 
 @pytest.mark.parametrize("stacks", [False, True])

@@ -112,8 +112,8 @@ def _check(loop: Loop, plan: Plan, tell: Callable[[str], object]) -> None:
         why = f"{ran}; end each step with `prof.step()`, or lower `warmup`"
         raise RecordError(f"nothing was recorded: {why if count else _NO_STEP}")
     tell(
-        f"{ran}; {loop.recorded_steps} of {plan.steps} were recorded, the rest of the "
-        "loop counts as another step"
+        f"{ran}; {loop.recorded_steps} of {plan.steps} were recorded, and what ran "
+        "after them, if anything, counts as another step"
     )
 
 

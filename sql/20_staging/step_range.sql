@@ -3,8 +3,10 @@
 -- lasts from the start of one such range to the start of the next on its thread; the last
 -- range starts no step, because its end is unknown. Steps of a thread do not overlap: a mark
 -- is ignored if more than half of it lies before the end of an earlier one on its thread
--- (inside another, for example). A trace that is one step lasts from its first op, launch or
--- wait to the end of the last one.
+-- (inside another, for example). The profiler's last mark is ignored if no op or launch
+-- starts in it: when a program ends its last step, the profiler begins one more, which ends
+-- with the recording. A trace that is one step lasts from its first op, launch or wait to the end of
+-- the last one.
 -- One row per step.
 -- Key: step_id.
 CREATE TABLE staging.step_range (
@@ -83,6 +85,30 @@ non_overlapping AS (
         )
 ),
 
+last_mark AS (
+    SELECT annotation_id, trace_id, start_ns, until_ns
+    FROM non_overlapping
+    INNER JOIN raw.trace USING (trace_id)
+    WHERE step_mark IS NULL AND step_from IS NULL
+    QUALIFY start_ns = max(start_ns) OVER (PARTITION BY trace_id)
+),
+
+started AS (
+    SELECT trace_id, start_ns FROM staging.op
+    UNION ALL
+    SELECT trace_id, start_ns FROM staging.call WHERE kind = 'launch'
+),
+
+empty_mark AS (
+    SELECT annotation_id
+    FROM last_mark
+    INNER JOIN started USING (trace_id)
+    GROUP BY annotation_id
+    HAVING NOT bool_or(
+        started.start_ns >= last_mark.start_ns AND started.start_ns < until_ns
+    )
+),
+
 whole AS (
     SELECT
         trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
@@ -111,6 +137,7 @@ SELECT
     start_ns,
     until_ns
 FROM non_overlapping
+ANTI JOIN empty_mark USING (annotation_id)
 UNION ALL
 SELECT thread_id, run_id, trace_id, thread_id, 'trace', 0, start_ns, end_ns
 FROM whole

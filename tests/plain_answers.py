@@ -334,10 +334,17 @@ def _sweep(kinds: list[list[Row]]) -> Iterator[tuple[int, int, list[Row]]]:
 
 
 def _innermost(rows: list[Row], at_ns: int) -> Row:
-    """The row of those open at a time that started last; none is empty."""
+    """The row of those open at a time that started last; none is empty.
+
+    Functions of the standard library are chosen only if nothing else is open.
+    """
     return max(
         (row for row in rows if _holds(row, at_ns)),
-        key=lambda row: (row["start_ns"], -row["end_ns"]),
+        key=lambda row: (
+            not row.get("is_standard", False),
+            row["start_ns"],
+            -row["end_ns"],
+        ),
         default={},
     )
 

@@ -519,6 +519,35 @@ def test_frames_are_the_innermost_outside_pytorch(known: Path) -> None:
     ]
 
 
+def test_places_are_outside_of_the_standard_library(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Of what it does for a program, the program's function is the place."""
+    calls = [
+        ("torch/profiler.py(9): start", 0, 1),
+        ("threading.py(973): run", 2, 90),
+        ("code.py(1): load", 10, 60),
+        ("copy.py(128): deepcopy", 20, 50),
+        ("datasets/arrow.py(7): get", 30, 40),
+        ("/usr/lib/python3.11/json/decoder.py(1): decode", 32, 38),
+        ("queue.py(154): get", 70, 80),
+    ]
+    events = [event("python_function", name, 1, *times) for name, *times in calls]
+    events.append(op("aten::mm", 95, 99))
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    database.ingest([path])
+    query = "SELECT at_ns // 1000, name FROM graph.open_frame ORDER BY at_ns"
+    found = rows(database, query)
+    run, load = "run (threading.py:973)", "load (code.py:1)"
+    inner = "get (datasets/arrow.py:7)"
+    assert found == [
+        *((2, run), (10, load), (20, load), (30, inner), (32, inner), (38, inner)),
+        *((40, load), (50, load), (60, run), (70, "get (queue.py:154)"), (80, run)),
+        (90, None),
+    ]
+
+
 def test_path_intervals_have_frames(known: Path) -> None:
     """A host gap has the frame with most of it, a kernel the frame of its launch."""
     query = """

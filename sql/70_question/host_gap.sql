@@ -9,8 +9,8 @@ CREATE VIEW question.host_gap (
     run_id,
     -- Role of the host thread.
     role,
-    -- The innermost open function, with its file and line, as in `staging.python_frame`;
-    -- NULL if none is open or stacks were not recorded.
+    -- The innermost open function outside of PyTorch and Python's standard library, with its
+    -- file and line (`graph.open_frame`); NULL if none is open or stacks were not recorded.
     frame,
     -- The innermost open module, or the class of several, as in `question.module_class`;
     -- NULL likewise.

@@ -83,6 +83,22 @@ def _process_per_rank(traces: list[Trace]) -> Trace:
     return {"traceEvents": events, "baseTimeNanoseconds": base_ns}
 
 
+@form("names with the rank, shuffled")
+def _named(traces: list[Trace]) -> Trace:
+    """As an export of tracedb, processes and GPUs have numbers of no meaning."""
+    numbers: dict[tuple[int, object], int] = {}
+
+    def renamed(event: Event, rank: int) -> Event:
+        number = numbers.setdefault((rank, event.get("pid")), 7 * len(numbers) + 3)
+        if event.get("name") == "process_name":
+            event = with_args(event, name=f"rank {rank} of {event['args']['name']}")
+        return event | {"pid": number}
+
+    merged = joined(traces, renamed)
+    random.Random(3).shuffle(merged["traceEvents"])  # noqa: S311
+    return merged
+
+
 @form("other numbers")
 def _other_numbers(traces: list[Trace]) -> Trace:
     """Process ids and correlations are unique, and the rank is an argument."""

@@ -14,7 +14,7 @@ import msgspec
 from tracedb.duck import scalar
 from tracedb.ingest.foreign.processes import Process, ordered, simultaneous
 from tracedb.ingest.issues import Issues
-from tracedb.ingest.sections import Sections, UnclearError, sections
+from tracedb.ingest.sections import Sections, UnclearError, rank_in, sections
 
 if TYPE_CHECKING:
     import duckdb
@@ -69,7 +69,6 @@ WHERE trace_id = ?
 """
 _UNCLEAR = "kept as one trace: ops of processes whose GPU work is not told apart"
 _REMEDY = "ingest their own files, not one merged from them"
-_RANK = re.compile(r"(?<![a-z])rank[\s_:=#-]{0,2}(\d{1,9})(?!\d)", re.IGNORECASE)
 _COORDINATE = re.compile(r"(?<![a-z])(dp|pp|tp|ep|cp)[-_]?(\d{1,9})", re.IGNORECASE)
 _DIMENSIONS = ("dp", "pp", "tp", "ep", "cp")
 """How launchers number ranks: along the last dimension first."""
@@ -196,7 +195,7 @@ def _given(header: dict[str, Any]) -> dict[str, Any]:
 
 def _ranks(job: list[_Found], header: dict[str, Any]) -> tuple[list[int], str]:
     """The rank of each process, and from what it is assumed if it is not written."""
-    written = [int(found[1]) for one in job if (found := _RANK.search(one.label))]
+    written = [rank for one in job if (rank := rank_in(one.label)) is not None]
     if len({*written}) == len(job):
         return written, ""
     placed = [dict(_coordinates(one.label)) for one in job]

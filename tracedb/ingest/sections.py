@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Ops", "Sections", "UnclearError", "sections"]
+__all__ = ["Ops", "Sections", "UnclearError", "rank_in", "sections"]
 
 _LAST = 1 << 62
 _OPS = """
@@ -56,6 +56,12 @@ FROM raw.event
 INNER JOIN (SELECT unnest($pids) AS pid, unnest($numbers) AS number) USING (pid)
 WHERE trace_id = $trace_id
 """
+_NAMES = """
+SELECT pid, string_agg(DISTINCT args ->> '$.name', ' ')
+FROM raw.event
+WHERE trace_id = ? AND ph = 'M' AND name = 'process_name' AND pid IS NOT NULL
+GROUP BY pid
+"""
 _PIDS = "SELECT DISTINCT pid FROM raw.event WHERE trace_id = ? AND pid IS NOT NULL"
 _WORK = """
 SELECT
@@ -68,6 +74,7 @@ LEFT JOIN ({query}) USING (event_id)
 WHERE trace_id = $trace_id
 GROUP BY number
 """
+_RANK = re.compile(r"(?<![a-z])rank[\s_:=#-]{0,2}(\d{1,9})(?!\d)", re.IGNORECASE)
 _HEAD = re.compile(r"(.*?)\d*", re.DOTALL)
 _MOST = 1024
 """More are not divided: nobody could look at them, and names may be broken."""
@@ -116,7 +123,7 @@ def sections(connection: duckdb.DuckDBPyConnection, trace_id: int) -> Sections |
         return None
     if max(len(ops), len(ends)) > _MOST:
         raise UnclearError(len(ops))
-    for find in (_by_process, _by_end, _by_pid, _by_head):
+    for find in (_by_process, _by_end, _by_pid, _by_head, _by_name):
         found = find(connection, trace_id, ops, ends)
         if found and len(found.ops) > 1 and _have_their_work(connection, found):
             return found
@@ -195,9 +202,7 @@ def _by_pid(
     _ends: list[int],
 ) -> Sections:
     """Processes whose GPU work has their ids, too."""
-    pids = [one.pid for one in ops]
-    values = {"trace_id": trace_id, "pids": pids, "numbers": [*range(len(pids))]}
-    return Sections(ops, _BY_PID, values)
+    return _numbered(trace_id, ops, {one.pid: n for n, one in enumerate(ops)})
 
 
 def _by_head(
@@ -217,8 +222,34 @@ def _by_head(
         for number, head in enumerate(heads)
         if pid.startswith(head)
     }
+    return _numbered(trace_id, ops, numbers)
+
+
+def _by_name(
+    connection: duckdb.DuckDBPyConnection,
+    trace_id: int,
+    ops: list[Ops],
+    _ends: list[int],
+) -> Sections | None:
+    """Processes and GPUs whose names have the rank."""
+    names = connection.execute(_NAMES, [trace_id]).fetchall()
+    ranks = {pid: rank_in(name) for pid, name in names}
+    own = [ranks.get(one.pid) for one in ops]
+    if None in own or len({*own}) < len(own):
+        return None
+    numbers = {pid: own.index(rank) for pid, rank in ranks.items() if rank in own}
+    return _numbered(trace_id, ops, numbers)
+
+
+def _numbered(trace_id: int, ops: list[Ops], numbers: dict[str, int]) -> Sections:
     values = {"pids": [*numbers], "numbers": [*numbers.values()]}
     return Sections(ops, _BY_PID, values | {"trace_id": trace_id})
+
+
+def rank_in(label: str) -> int | None:
+    """The rank in a label, such as `RANK 3 - GPU`."""
+    found = _RANK.search(label)
+    return int(found[1]) if found else None
 
 
 def _have_their_work(connection: duckdb.DuckDBPyConnection, found: Sections) -> bool:

@@ -9,7 +9,7 @@ CREATE VIEW graph.expected_launch (
     run_id,
     -- The trace.
     trace_id,
-    -- Whether its work is in the trace.
+    -- Whether its work is in the trace; of a graph, as much as in other steps.
     has_work
 ) AS
 WITH
@@ -25,6 +25,7 @@ SELECT
     launch.run_id,
     launch.trace_id,
     launch.call_id IN (SELECT call_id FROM staging.gpu_op WHERE call_id IS NOT NULL)
+    AND launch.call_id NOT IN (SELECT call_id FROM graph.short_replay)
 FROM staging.call AS launch
 ANTI JOIN unidentified ON launch.trace_id = unidentified.trace_id
 ANTI JOIN graph.captured_launch AS captured ON launch.call_id = captured.call_id

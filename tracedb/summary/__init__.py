@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PARTS = (
     *("recording", "period", "device_time", "host_time", "phase", "lever"),
-    *("straggler", "stuck_collective", "step_mark", "job", "trust"),
+    *("straggler", "stuck_collective", "step_mark", "job", "trust", "lost_work"),
 )
 """The questions (`question.<name>`) of a summary."""
 OF_STEP = {"device_time": ("idle_share", "idle_cause")}

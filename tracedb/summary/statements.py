@@ -254,7 +254,7 @@ def _run(rows: dict[str, list[Row]], database: str, part: Part) -> Iterator[Stat
     yield Statement("title", "What takes the time (critical path)")
     yield from _levers(rows, database, part)
     yield Statement("title", "How far to trust this")
-    for mark, doubt in doubts(rows["trust"], rows["recording"]):
+    for mark, doubt in doubts(rows["trust"], rows["recording"], rows["lost_work"]):
         yield Statement("doubt", doubt, mark)
 
 

@@ -236,9 +236,7 @@ def _repaired(row: Row) -> str:
 
 
 def _lost_work(row: Row) -> str:
-    return (
-        f"{_of(row)} launches have no GPU work in the trace: it was dropped or cut off"
-    )
+    return f"{_of(row)} launches lack GPU work in the trace: it was dropped or cut off"
 
 
 def _lost_launch(row: Row) -> str:
@@ -372,6 +370,7 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "assumed_gpu": _assumed_gpu,
 }
 _MOST_MARKS = 3
+_MOST_STEPS = 5
 _WHOLE = "takes the whole trace as one step"
 _AS_ONE = f"`tracedb ingest --one-step` {_WHOLE}"
 _UNSUITED = "its user ranges (staging.step_mark) do not divide it into similar steps"
@@ -394,12 +393,41 @@ OF_LOGS = ("repaired", "clock", "absent_rank")
 """The aspects that apply to a log of collectives."""
 
 
+def partial_steps(losses: list[Row]) -> str:
+    """Which steps lack more GPU work than the others, by `question.lost_work`.
+
+    >>> row = dict(step=3, lost_launch_count=90, launch_count=99, is_partial=True)
+    >>> partial_steps([row])
+    '; in step 3, 90 of 99 do, so its GPU time is too short, and so are sums and means \
+over steps'
+    >>> partial_steps([row | {"is_partial": False}])
+    ''
+    """
+    partial = [row for row in losses if row["is_partial"]]
+    if not partial:
+        return ""
+    steps = [f"{step}" for step in dict.fromkeys(row["step"] for row in partial)]
+    lost, whole = (
+        sum(row[name] for row in partial)
+        for name in ("lost_launch_count", "launch_count")
+    )
+    others = len(steps) - _MOST_STEPS
+    named = ", ".join(steps[:_MOST_STEPS]) + (f" and {others} more" * (others > 0))
+    several, whose = ("s", "their") if len(steps) > 1 else ("", "its")
+    return (
+        f"; in step{several} {named}, {lost:,} of {whole:,} do, so {whose} GPU time is "
+        "too short, and so are sums and means over steps"
+    )
+
+
 def doubts(
-    aspects: list[Row], traces: list[Row] | None = None
+    aspects: list[Row],
+    traces: list[Row] | None = None,
+    losses: list[Row] | None = None,
 ) -> Iterator[tuple[str, str]]:
     """The doubts, each with a mark; then what is in order.
 
-    With `traces`, also how they were recorded.
+    With `traces`, also how they were recorded; with `losses`, which steps lack work.
     """
     certain = []
     for row in aspects:
@@ -408,7 +436,8 @@ def doubts(
         if (row[measure] or 0) > most:
             remedy = _REMEDIES.get(aspect, "")
             can_be = remedy and all(map(_is_of_cuda, traces or [{}]))
-            yield "!", _DOUBTS[aspect](row) + (remedy if can_be else "")
+            where = partial_steps(losses or []) if aspect == "lost_work" else ""
+            yield "!", _DOUBTS[aspect](row) + where + (remedy if can_be else "")
         else:
             certain.append(_NO_DOUBT[aspect])
     if traces and not any(row["has_stack"] for row in traces):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dialects import GPU, Event, Trace, cat, text_of, with_args
 from lakes import Here
-from support import CORPUS, rows
+from support import CORPUS, rows, sampled
 from test_dialects import Answers, answers, base, recorded, written
 
 import tracedb
@@ -365,3 +366,99 @@ def test_a_lake_refuses_a_merged_file(ranks: list[Trace], tmp_path: Path) -> Non
     assert failure.detail == (
         "was merged from the traces of 2 processes; a lake takes only a file of each"
     )
+
+
+def without_some(trace: Trace, source: random.Random) -> Trace:
+    """Events are missing."""
+    kept = [event for event in trace["traceEvents"] if source.random() < 0.6]
+    return trace | {"traceEvents": kept}
+
+
+def with_odd_ids(trace: Trace, source: random.Random) -> Trace:
+    """Process ids of some events are of any type, or another process's."""
+    odd: tuple[Any, ...] = (0, "", "rank", "rank 3", None, -5, 1e9, "[TP00] 7", [], {})
+    for event in trace["traceEvents"]:
+        if source.random() < 0.3:
+            event["pid"] = source.choice(odd)
+    return trace
+
+
+def with_odd_names(trace: Trace, source: random.Random) -> Trace:
+    """Names of processes are of any type, or say another rank."""
+    odd: tuple[Any, ...] = (
+        {"name": "rank 999999999"},
+        {"name": None},
+        {},
+        {"name": 5},
+        None,
+    )
+    for event in trace["traceEvents"]:
+        if event.get("name") == "process_name":
+            event["args"] = source.choice(odd)
+    return trace
+
+
+def with_odd_phases(trace: Trace, source: random.Random) -> Trace:
+    """Some slices are starts or ends without the other, or of no known kind."""
+    for event in trace["traceEvents"]:
+        if source.random() < 0.2:
+            event["ph"] = source.choice(("B", "E", "i", None))
+    return trace
+
+
+def with_odd_header(trace: Trace, source: random.Random) -> Trace:
+    """Ranks and devices are described in any type."""
+    odd: tuple[Any, ...] = (
+        None,
+        [],
+        "x",
+        {"rank": "0"},
+        {"rank": -1, "world_size": "8", "backend": 7},
+    )
+    devices: tuple[Any, ...] = (None, {}, [1, 1, None], [{}] * 3)
+    return trace | {
+        "distributedInfo": source.choice(odd),
+        "deviceProperties": source.choice(devices),
+    }
+
+
+def with_ends(trace: Trace, source: random.Random) -> Trace:
+    """Recordings seem to end anywhere."""
+    events = [*trace["traceEvents"]]
+    for _ in range(source.randint(1, 40)):
+        end = {"name": "Record Window End", "ph": "i", "ts": source.random()}
+        events.insert(source.randrange(len(events)), end)
+    return trace | {"traceEvents": events}
+
+
+ODD = (
+    without_some,
+    with_odd_ids,
+    with_odd_names,
+    with_odd_phases,
+    with_odd_header,
+    with_ends,
+)
+
+
+@pytest.mark.until("staging")
+@pytest.mark.parametrize("change", ODD)
+@pytest.mark.parametrize("seed", sampled(range(20), 2))
+def test_odd_merged_files_lose_no_event(
+    change: Callable[[Trace, random.Random], Trace],
+    seed: int,
+    ranks: list[Trace],
+    tmp_path: Path,
+) -> None:
+    """Whatever they contain, each event is of one trace."""
+    source = random.Random(f"{change.__name__} {seed}")  # noqa: S311
+    form_name = source.choice([*FORMS])
+    odd = change(FORMS[form_name](deepcopy(ranks)), source)
+    query = """
+        SELECT count(*) = any_value((SELECT sum(event_count) FROM staging.trace)),
+            count(*), bool_and(trace_id IN (SELECT trace_id FROM staging.trace))
+        FROM raw.event
+    """
+    assert ingested(odd, tmp_path / "one", query) == [
+        (True, len(odd["traceEvents"]), True)
+    ]

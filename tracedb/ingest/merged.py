@@ -163,8 +163,8 @@ def _headers(
     """
     devices = header.get("deviceProperties")
     if isinstance(devices, list):
-        unique = [d for i, d in enumerate(devices) if d not in devices[:i]]
-        header = header | {"deviceProperties": unique}
+        unique = {msgspec.json.encode(device): device for device in devices}
+        header = header | {"deviceProperties": [*unique.values()]}
     if len(job) == 1:
         is_first = job[0].process.number == 0
         return [(job[0], header if is_first else header | {"distributedInfo": {}})]

@@ -18,7 +18,8 @@ __all__ = ["Ops", "Sections", "UnclearError", "rank_in", "sections"]
 
 _LAST = 1 << 62
 _OPS = """
-SELECT pid, min(event_id), max(event_id), min(ts_ns), max(ts_ns + dur_ns)
+SELECT
+    pid, min(event_id), max(event_id), min(ts_ns), max(ts_ns + coalesce(dur_ns, 0))
 FROM raw.event
 WHERE
     trace_id = $trace_id
@@ -26,7 +27,7 @@ WHERE
     AND pid IS NOT NULL
     AND event_id BETWEEN $first AND $last
 GROUP BY pid
-HAVING max(ts_ns + dur_ns) IS NOT NULL
+HAVING max(ts_ns) IS NOT NULL
 ORDER BY min(event_id)
 """
 # The profiler writes it behind all other events.
@@ -39,7 +40,7 @@ ORDER BY event_id
 _STARTS = """
 SELECT min(event_id)
 FROM raw.event
-WHERE trace_id = ? AND ph <> 'M' AND pid IN (SELECT unnest(?))
+WHERE trace_id = ? AND ph IS DISTINCT FROM 'M' AND pid IN (SELECT unnest(?))
 GROUP BY pid
 ORDER BY ALL
 """
@@ -57,7 +58,7 @@ INNER JOIN (SELECT unnest($pids) AS pid, unnest($numbers) AS number) USING (pid)
 WHERE trace_id = $trace_id
 """
 _NAMES = """
-SELECT pid, string_agg(DISTINCT args ->> '$.name', ' ')
+SELECT pid, coalesce(string_agg(DISTINCT args ->> '$.name', ' '), '')
 FROM raw.event
 WHERE trace_id = ? AND ph = 'M' AND name = 'process_name' AND pid IS NOT NULL
 GROUP BY pid

@@ -209,7 +209,7 @@ def _usual_times(frame: pl.DataFrame) -> dict[str, float]:
 
 def _extent(column: pl.Series) -> tuple[float, float]:
     """The largest absolute value and the median of those that are not 0."""
-    values = [abs(value) for value in column.drop_nulls().to_list() if value]
+    values = [abs(float(value)) for value in column.drop_nulls().to_list() if value]
     return max(values, default=0), median(values or [0])
 
 

@@ -1249,6 +1249,14 @@ def test_sizes_are_never_shown_as_zero(tiny: Path) -> None:
     ]
 
 
+def test_sums_have_units(tiny: Path) -> None:
+    """DuckDB's sums of integers are of 128 bits, which Python has as decimals."""
+    query = (
+        "SELECT sum(a)::HUGEINT AS a_ns FROM unnest([2_000_000, 5_000_000]) AS t (a)"
+    )
+    assert run("sql", tiny, query).stdout.split()[-2:] == ["7.000", "ms"]
+
+
 def test_times_have_a_unit_in_which_most_have_digits(tiny: Path) -> None:
     """A single long time does not make the others 0.003 ms."""
     few, many = "[1901200, 3094, 3591]", "[70000, 80000, 90000]"

@@ -1,4 +1,4 @@
--- Where does the time of each step continue each host thread?
+-- Where does the time of each step go on each host thread?
 -- One row per step, thread and overhead type.
 -- Key: step_id, thread_id, type.
 CREATE VIEW question.overhead (

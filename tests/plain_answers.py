@@ -189,8 +189,14 @@ def device_time(recorded: Recorded) -> Iterator[Row]:
 
 
 def host_time(recorded: Recorded) -> Iterator[Row]:
-    """What the thread of the steps, or the main thread, does."""
+    """What the thread of the steps, or the main thread, does.
+
+    What is idle in a step is in Python while a function is open.
+    """
     steps = recorded.steps()
+    frames: dict[int, list[Row]] = defaultdict(list)
+    for row in recorded.rows("staging.python_frame"):
+        frames[row["thread_id"]].append(row)
     roles = {row["thread_id"]: row["role"] for row in recorded.rows("staging.thread")}
     found: dict[int, Counter[str]] = defaultdict(Counter)
     idle = set(steps)
@@ -201,8 +207,16 @@ def host_time(recorded: Recorded) -> Iterator[Row]:
             if step
             else roles[span["thread_id"]] == "main"
         ):
-            found[span["trace_id"]][span["type"]] += duration(span)
+            types = found[span["trace_id"]]
             idle.discard(span.get("step_id", 0))
+            if not step or span["type"] != "idle":
+                types[span["type"]] += duration(span)
+                continue
+            for start, end, (frame, inside) in _sweep(
+                [frames[span["thread_id"]], [span]]
+            ):
+                if inside:
+                    types["idle_python" if frame else "idle"] += end - start
     for number in idle:
         found[steps[number]["trace_id"]]["idle"] += duration(steps[number])
     for trace, times in found.items():
@@ -248,18 +262,25 @@ def host_gap(recorded: Recorded) -> Iterator[Row]:
     Modules whose paths have the same classes are together.
     """
     roles = {row["thread_id"]: row["role"] for row in recorded.rows("staging.thread")}
+    steps = recorded.steps()
     by_thread: dict[int, list[list[Row]]] = defaultdict(lambda: [[], [], []])
     for kind, relation in enumerate(("staging.python_frame", "staging.module_call")):
         for row in recorded.rows(relation):
             by_thread[row["thread_id"]][kind].append(row)
     for number, span in enumerate(recorded.spans()):
-        if span["type"] == "T1":
-            by_thread[span["thread_id"]][2].append({**span, "number": number})
+        step = steps.get(span.get("step_id", 0))
+        is_idle = step and (span["type"], span["thread_id"]) == (
+            "idle",
+            step["thread_id"],
+        )
+        if span["type"] == "T1" or is_idle:
+            told = {**span, "number": number, "is_idle": is_idle}
+            by_thread[span["thread_id"]][2].append(told)
     gaps: dict[tuple[Any, ...], Counter[int]] = defaultdict(Counter)
     modules: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for thread, kinds in by_thread.items():
         for start, end, (frame, call, span) in _sweep(kinds):
-            if span:
+            if span and (frame or not span["is_idle"]):
                 path = call.get("path")
                 class_ = None if path is None else module_class(path)
                 key = span["run_id"], roles[thread], frame.get("name"), class_

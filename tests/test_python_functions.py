@@ -117,6 +117,25 @@ def test_edits_of_a_function_are_the_program_with_another_one(
         assert predicted(before, edit, tmp_path) == expected
 
 
+def test_python_before_the_first_op_is_no_idle_time(tmp_path: Path) -> None:
+    """The thread of a step is at work in functions there; edits still call it idle."""
+    ns = STEPS * 1_000
+    with tracedb.open() as database:
+        database.ingest([LOOP.write(tmp_path / "a.json")])
+        time = dict(rows(database, "SELECT type, time_ns FROM question.host_time"))
+        assert (time["idle_python"], time.get("idle")) == (ns * LOOP.tokenize, None)
+        query = "SELECT frame, time_ns, gap_count FROM question.host_gap"
+        found = {frame: [*told] for frame, *told in rows(database, query)}
+        whole = ns * (LOOP.tokenize - LOOP.split)
+        assert found["tokenize (run.py:9)"] == [whole, STEPS]
+        assert found["split (text.py:3)"] == [ns * LOOP.split, STEPS]
+        ((idle,),) = rows(
+            database,
+            "SELECT sum(end_ns - start_ns) FROM overhead.interval WHERE type = 'idle'",
+        )
+        assert idle == ns * LOOP.tokenize
+
+
 SELECTED: list[dict[str, Any]] = [
     {"target": "host", "function": "*"},
     {"target": "host", "function": "batches"},

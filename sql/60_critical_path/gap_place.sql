@@ -1,6 +1,7 @@
 -- Where the host is in its gaps, to the nanosecond: the gaps between top-level ops (T1
--- spans), and the stretches of measured paths that belong to no op or call, divided by the
--- Python function and module that are open in them.
+-- spans), Python before and after the ops of a step (`overhead.idle_python`), and the
+-- stretches of measured paths that belong to no op or call, divided by the Python function
+-- and module that are open in them.
 -- One row per gap, function and module.
 -- Key: thread_id, start_ns, end_ns, frame, module.
 CREATE VIEW critical_path.gap_place (
@@ -23,6 +24,8 @@ gap AS (
     SELECT thread_id, start_ns, end_ns
     FROM overhead.counted_span
     WHERE type = 'T1'
+    UNION
+    SELECT thread_id, start_ns, end_ns FROM overhead.idle_python
     UNION
     SELECT
         thread_id,

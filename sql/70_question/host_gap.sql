@@ -1,9 +1,10 @@
 -- Where is the host between ops? Each gap is divided by the module and the Python function
--- outside PyTorch that are open in it, if Python stacks were recorded. Equal modules, such
--- as the layers of a model, are together.
+-- outside PyTorch that are open in it, if Python stacks were recorded. On the thread of the
+-- steps, so is what it does in Python before the first op of a step and after the last.
+-- Equal modules, such as the layers of a model, are together.
 -- One row per run, role of the thread, function and class of modules.
 -- Key: run_id, role, frame, module.
--- Counts: overhead.counted_span.
+-- Counts: overhead.counted_span, overhead.idle_python.
 CREATE VIEW question.host_gap (
     -- The run.
     run_id,
@@ -15,7 +16,8 @@ CREATE VIEW question.host_gap (
     -- The innermost open module, or the class of several, as in `question.module_class`;
     -- NULL likewise.
     module,
-    -- Gaps of which a part is there: T1 spans in steps, or in traces without steps.
+    -- Gaps of which a part is there: T1 spans in steps, or in traces without steps, and
+    -- `overhead.idle_python`.
     gap_count,
     -- [ns] Their time there.
     time_ns,
@@ -27,6 +29,15 @@ CREATE VIEW question.host_gap (
     module_count
 ) AS
 WITH
+gap AS (
+    SELECT run_id, thread_id, start_ns, end_ns, false AS is_idle
+    FROM overhead.counted_span
+    WHERE type = 'T1'
+    UNION ALL
+    SELECT run_id, thread_id, start_ns, end_ns, true
+    FROM overhead.idle_python
+),
+
 part AS (
     SELECT
         gap.run_id,
@@ -37,10 +48,10 @@ part AS (
         {thread_id: gap.thread_id, at_ns: start_ns} AS gap,
         place.time_ns,
         sum(place.time_ns) OVER (PARTITION BY gap.thread_id, start_ns, frame, class) AS gap_ns
-    FROM overhead.counted_span AS gap
+    FROM gap
     INNER JOIN critical_path.gap_place AS place USING (thread_id, start_ns, end_ns)
     INNER JOIN staging.thread AS thread ON gap.thread_id = thread.thread_id
-    WHERE type = 'T1'
+    WHERE NOT is_idle OR frame IS NOT NULL
 )
 
 SELECT

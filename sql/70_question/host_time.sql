@@ -11,7 +11,8 @@ CREATE VIEW question.host_time (
     trace_id,
     -- Its rank.
     rank,
-    -- T1..T5, a named wait, or idle, as in `overhead.interval`.
+    -- T1..T5, a named wait, or idle, as in `overhead.interval`, but `idle_python` for idle
+    -- time in Python functions (`overhead.idle_python`).
     type,
     -- [ns] Time.
     time_ns,
@@ -24,6 +25,13 @@ span AS (
     FROM overhead.interval AS interval
     INNER JOIN staging.step AS step
         ON interval.step_id = step.step_id AND interval.thread_id = step.thread_id
+    UNION ALL
+    SELECT
+        python.trace_id,
+        unnest(['idle_python', 'idle']),
+        unnest([python.time_ns, -python.time_ns])
+    FROM overhead.idle_python AS python
+    INNER JOIN staging.step USING (step_id)
     UNION ALL
     SELECT trace_id, 'idle', end_ns - start_ns
     FROM staging.step AS step
@@ -46,4 +54,5 @@ SELECT
 FROM span
 INNER JOIN staging.trace USING (trace_id)
 GROUP BY run_id, trace_id, rank, type
+HAVING type <> 'idle' OR sum(span_ns) > 0
 ORDER BY run_id, rank, trace_id, time_ns DESC, type;

@@ -178,6 +178,7 @@ KINDS = {
     "wait_rank": "waiting for other ranks",
     "wait_data": "data loading",
     "idle": "idle",
+    "idle_python": "in Python before or after ops",
 }
 WAITS = {
     "sync_stream": "stream sync",

@@ -115,6 +115,19 @@ def drifting_calls(event: Event) -> Event:
     return moved_calls(event, 1450 if event["ts"] < 15_000 else 0)
 
 
+def timeless(event: Event) -> Event:
+    """The ends of the kernels of step 1 were lost; others have quarters of a us."""
+    if event["cat"] != "kernel":
+        return event
+    return event | {"dur": 0 if event["name"].startswith("k1.") else 1600.25}
+
+
+def rounded(event: Event) -> Event:
+    """The kernels of step 1 took less than a us, in which all times are."""
+    event = timeless(event)
+    return event | {"dur": int(event["dur"])}
+
+
 def behind(event: Event, by: int) -> Event:
     """A kernel starts earlier by the GPU's clock [us]."""
     return event | {"ts": event["ts"] - by * (event["cat"] == "kernel")}
@@ -172,6 +185,8 @@ CHANGES = (
     identified,
     moved_calls,
     drifting_calls,
+    timeless,
+    rounded,
 )
 
 
@@ -197,6 +212,10 @@ def contradictory(
             database.ingest([write(path, same, distributedInfo=info | {"rank": rank})])
         again = [*program(), *program()]
         (folder / "again").write_text(json.dumps({"traceEvents": again}))
+        once = [identified(one) for one in program()]
+        later = [one | {"ts": one["ts"] + 100_000} for one in once]
+        (folder / "later").write_text(json.dumps({"traceEvents": once + later}))
+        database.ingest([folder / "later"])
         ranges = [event("user_annotation", "range", 0, 5)] * 2 + [again[1]]
         (folder / "ranges").write_text(json.dumps({"traceEvents": ranges}))
         database.ingest([folder / "again"])
@@ -367,6 +386,29 @@ def test_clocks_that_drift_apart_are_told(contradictory: tracedb.Database) -> No
     """No difference makes all launches lie in their ops."""
     kind = "kept: launches outside of the ops that their External ids name"
     assert issues(contradictory, "drifting_calls") == [(kind, 2 * OPS - 1)]
+
+
+def test_ids_of_several_ops_tell_no_clock(contradictory: tracedb.Database) -> None:
+    """Two recordings in one file have the same ids; launches stay with their ops."""
+    kind = "read as none: correlation of a wait that another one had before"
+    assert issues(contradictory, "later") == [(kind, STEPS)]
+    assert rows(
+        contradictory,
+        "SELECT DISTINCT call.start_ns - op.start_ns FROM staging.call AS call "
+        "INNER JOIN staging.op AS op ON call.op_id = op.op_id "
+        "INNER JOIN staging.trace ON call.trace_id = staging.trace.trace_id "
+        f"WHERE {of_file('later')} AND call.kind = 'launch' ORDER BY ALL",
+    ) == [(100_000,)]
+
+
+def test_work_without_a_duration_is_doubted(contradictory: tracedb.Database) -> None:
+    """Unless short work takes none, as in whole microseconds."""
+    assert doubts(contradictory, "rounded", "untimed") == []
+    assert doubts(contradictory, "timeless", "untimed") == [(OPS, STEPS * OPS, None)]
+    row = {"aspect": "untimed", "occurrences": OPS, "all_count": STEPS * OPS}
+    ((mark, said),) = doubts_in_words([row])
+    assert mark == "!"
+    assert said.startswith("4 of 12 GPU ops are recorded to take no time")
 
 
 @pytest.mark.parametrize("change", [early, late, overrunning])

@@ -31,7 +31,10 @@ CREATE VIEW graph.recorded_work (
     -- How many start before their launch does.
     early_count,
     -- [ns] The longest time by which one does.
-    early_ns
+    early_ns,
+    -- How many are recorded to take no time; 0 if times are whole microseconds, as short
+    -- work then takes none.
+    untimed_count
 ) AS
 WITH
 ordered AS (
@@ -72,6 +75,8 @@ SELECT
     count(DISTINCT device),
     max(abs(clock_ns)),
     count(*) FILTER (early_ns > 0),
-    greatest(max(early_ns), 0)
+    greatest(max(early_ns), 0),
+    count(*) FILTER (time_ns = 0 AND overrun_ns = 0)
+    * bool_or(time_ns % 1_000 <> 0)::INTEGER
 FROM ordered
 GROUP BY run_id, trace_id;

@@ -21,7 +21,7 @@ CREATE VIEW question.trust (
     -- job that are not in the run). Only if there are any: `estimated` (traces that never ran),
     -- `overrun` (GPU ops whose recorded ends are too late), `gpu_clock` (GPUs whose clocks
     -- differ from the host's), `early_work` (GPU ops that still start before their launch
-    -- does), `assumed_rank` (traces whose rank follows from the order of processes),
+    -- does), `untimed` (GPU ops that take no time), `assumed_rank` (traces whose rank follows from the order of processes),
     -- `repeated_rank` (traces whose rank another one of the run has) or `assumed_gpu` (GPUs
     -- whose model follows from their properties).
     aspect,
@@ -108,19 +108,18 @@ found AS (
     UNION ALL
     SELECT
         run_id,
-        unnest([3, 4, 5, 6, 7]),
-        unnest(['lost_launch', 'overlapping', 'overrun', 'gpu_clock', 'early_work']),
+        unnest([3, 4, 5, 6, 7, 17]),
+        unnest(['lost_launch', 'overlapping', 'overrun', 'gpu_clock', 'early_work', 'untimed']),
         unnest([
             sum(lost_count), sum(overlap_count), sum(overrun_count), sum(clock_count),
-            sum(early_count)
+            sum(early_count), sum(untimed_count)
         ]),
         unnest([
-            sum(all_count), sum(all_count), sum(all_count), sum(device_count), sum(all_count)
+            sum(all_count), sum(all_count), sum(all_count), sum(device_count), sum(all_count),
+            sum(all_count)
         ]),
-        unnest([
-            sum(lost_ns), sum(overlap_ns), sum(overrun_ns), max(clock_ns), max(early_ns)
-        ]),
-        unnest([sum(time_ns), sum(time_ns), NULL, NULL, NULL])
+        unnest([sum(lost_ns), sum(overlap_ns), sum(overrun_ns), max(clock_ns), max(early_ns), NULL]),
+        unnest([sum(time_ns), sum(time_ns), NULL, NULL, NULL, NULL])
     FROM graph.recorded_work
     GROUP BY run_id
     UNION ALL
@@ -175,6 +174,6 @@ WHERE
     occurrences > 0
     OR aspect NOT IN (
         'estimated', 'overrun', 'gpu_clock', 'early_work', 'assumed_rank', 'repeated_rank',
-        'assumed_gpu'
+        'assumed_gpu', 'untimed'
     )
 ORDER BY run_id, place;

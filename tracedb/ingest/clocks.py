@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 # A launch is within its op, if both have one clock. So each tells by how much calls may
 # be too early, and too late. The narrowest such range is used in which all launches
-# agree, 98 in 100, or eight in ten. Numbers that name no op mean something else.
+# agree, 98 in 100, or eight in ten. Numbers that name no op mean something else, and
+# those that name several, as in files of two recordings, tell nothing.
 _DIFFERENCES = """
 WITH
 launch AS (
@@ -30,6 +31,22 @@ launch AS (
             SELECT trace_id FROM staging.trace
             WHERE trace_id IN (SELECT unnest(?)) AND NOT external_id_is_correlation
         )
+),
+
+op AS (
+    SELECT
+        trace_id,
+        thread_id,
+        external_id,
+        min(start_ns) AS start_ns,
+        min(end_ns) AS end_ns,
+        min(op_id) AS op_id
+    FROM staging.op
+    WHERE
+        trace_id IN (SELECT trace_id FROM launch)
+        AND external_id IN (SELECT external_id FROM launch)
+    GROUP BY trace_id, thread_id, external_id
+    HAVING count(*) = 1
 )
 
 SELECT
@@ -46,7 +63,7 @@ SELECT
         op.op_id IS NOT NULL AND launch.op_id IS DISTINCT FROM op.op_id
     ) AS outside_count
 FROM launch
-LEFT JOIN staging.op AS op USING (trace_id, thread_id, external_id)
+LEFT JOIN op USING (trace_id, thread_id, external_id)
 WHERE launch.external_id > 0
 GROUP BY trace_id
 HAVING

@@ -208,6 +208,7 @@ WORDS = {
     "overrun": "ends after later work",
     "gpu_clock": "clock differences of GPUs",
     "early_work": "work before its launch",
+    "untimed": "GPU ops without a duration",
     "inferred_wait": "waits inferred",
     "profiler": "profiling overhead",
     "overflow": "profiler pauses",
@@ -275,6 +276,13 @@ def _early_work(row: Row) -> str:
         f"{_of(row)} GPU ops start before their launch, by up to "
         f"{duration(row['time_ns'])}: the clocks of host and GPU differ, or a step "
         "of the host's clock lies between"
+    )
+
+
+def _untimed(row: Row) -> str:
+    return (
+        f"{_of(row)} GPU ops are recorded to take no time: their ends were lost, so "
+        "the GPU seems idle while they run"
     )
 
 
@@ -360,6 +368,7 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "overrun": _overrun,
     "gpu_clock": _gpu_clock,
     "early_work": _early_work,
+    "untimed": _untimed,
     "inferred_wait": _inferred_wait,
     "unexplained": _unexplained,
     "profiler": _profiler,

@@ -400,14 +400,23 @@ def _other_tasks(traces: list[Row]) -> int:
 
 
 def _numbered(traces: list[Row]) -> str:
+    """The steps by their numbers, which two recordings in one file may share.
+
+    >>> _numbered([dict(step_count=5, first_step=101, last_step=105)])
+    '5 steps (101 to 105)'
+    >>> _numbered([dict(step_count=5, first_step=0, last_step=1)])
+    '5 steps (0 to 1, some several times)'
+    """
     stepped = [row for row in traces if row["step_count"]]
     if not stepped:
         return "no steps"
     first = min(row["first_step"] for row in stepped)
     last = max(row["last_step"] for row in stepped)
-    if first == last:
+    count = stepped[0]["step_count"]
+    if first == last and count == 1:
         return f"step {first}"
-    return f"{counted(stepped[0]['step_count'], 'step')} ({first} to {last})"
+    recurs = ", some several times" if count > last - first + 1 else ""
+    return f"{counted(count, 'step')} ({first} to {last}{recurs})"
 
 
 def _settings(traces: list[Row]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import Callable
 from copy import deepcopy
@@ -366,6 +367,36 @@ def test_a_lake_refuses_a_merged_file(ranks: list[Trace], tmp_path: Path) -> Non
     assert failure.detail == (
         "was merged from the traces of 2 processes; a lake takes only a file of each"
     )
+
+
+TEXTS: dict[str, Callable[[list[bytes]], bytes]] = {
+    "a list": lambda texts: b"[" + b", ".join(texts) + b"]",
+    "an object": lambda texts: b'{"0": ' + b', "1": '.join(texts) + b"}",
+    "lines": lambda texts: b"".join(text + b"\n" for text in texts),
+    "files of gzip": lambda texts: b"".join(map(gzip.compress, texts)),
+}
+"""How whole traces are put into one file."""
+
+
+@pytest.mark.until("staging")
+@pytest.mark.parametrize("name", TEXTS)
+def test_whole_traces_in_one_file_are_divided(
+    name: str, ranks: list[Trace], tmp_path: Path
+) -> None:
+    """Each has its rank, events and launches."""
+    query = """
+        SELECT rank, world_size, event_count, count(call_id), count(DISTINCT gpu_op_id)
+        FROM staging.trace INNER JOIN staging.gpu_op USING (trace_id)
+        GROUP BY ALL ORDER BY ALL
+    """
+    with tracedb.open() as database:
+        database.ingest([written(tmp_path / "plain", ranks)])
+        plain = rows(database, query)
+    path = tmp_path / ("merged.json.gz" if "gzip" in name else "merged.json")
+    path.write_bytes(TEXTS[name]([text_of(trace) for trace in ranks]))
+    with tracedb.open() as database:
+        database.ingest([path])
+        assert rows(database, query) == plain
 
 
 def without_some(trace: Trace, source: random.Random) -> Trace:

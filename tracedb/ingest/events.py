@@ -42,6 +42,8 @@ _LARGEST_HEADER = 64 << 20
 _MOST_FALSE_ENDS = 100
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _SEPARATOR = re.compile(rb"\s*,?\s*")
+# A list of whole traces instead of events.
+_TRACES = re.compile(rb'\[\s*\{(?:(?!"ph"\s*:).)*?"traceEvents"\s*:\s*\[', re.DOTALL)
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _BOM = b"\xef\xbb\xbf"
 # The first bytes of a DuckDB file: a checksum of any value, this mark, and a version of
@@ -154,8 +156,12 @@ class Cutter:
             self._take(len(_BOM))
         self._take_blank()
         if self._rest.startswith(b"["):
-            self._open_bare()
-            return
+            self._fill(_HEAD)
+            if not _TRACES.match(self._rest):
+                self._open_bare()
+                return
+            self._take(1)
+            self._take_blank()
         size = len(self._rest)
         while not self._find_array():
             size = max(1, 2 * size)
@@ -176,7 +182,6 @@ class Cutter:
         """Enter a list that is the whole file, if it has events."""
         self.format = "kineto"
         self._take(1)
-        self._fill(_HEAD)
         if b'"ph"' not in self._rest:
             self._fill(_LARGEST_HEADER)
         if b'"ph"' not in self._rest and self._rest.lstrip()[:1] not in (b"", b"]"):

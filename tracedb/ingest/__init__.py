@@ -27,6 +27,7 @@ from tracedb.ingest import (
     merged,
     nesting,
     pairing,
+    returns,
     runs,
     steps,
 )
@@ -397,6 +398,8 @@ def _load(
         return [trace_id], file
     jobs = merged.divide(connection, trace_id)
     trace_ids = [each for together in jobs for each in together]
+    for each in trace_ids:
+        returns.bound(connection, each)
     if not job.run:
         for together in jobs[1:]:
             another = runs.create(connection, name, first.run_id)

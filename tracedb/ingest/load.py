@@ -11,7 +11,7 @@ import msgspec
 
 from tracedb.duck import one_thread, scalar, text_file
 from tracedb.errors import IngestError
-from tracedb.ingest import bounds, execution_graph, files, kineto, repeats, returns
+from tracedb.ingest import bounds, execution_graph, files, kineto, repeats
 from tracedb.ingest.decompress import Text, unreadable
 from tracedb.ingest.events import Cutter
 from tracedb.ingest.foreign import chakra, operations, reader_of
@@ -193,7 +193,7 @@ def _load(
     *,
     is_careful: bool,
 ) -> Loaded:
-    cutter, trace_id = Cutter(text), numbers.trace_id
+    cutter, trace_id, dropped = Cutter(text), numbers.trace_id, 0
     begin = number = None
     with connection.cursor() as cursor:
         prepared = _prepared(cutter, cursor if is_careful else None)
@@ -216,15 +216,15 @@ def _load(
         kinds = "; ".join(cutter.issues.counts)
         raise IngestError(f"{text.path}: holds no event that can be read ({kinds})")
     if cutter.format == "kineto":
-        repeats.drop(connection, trace_id, cutter.issues)
+        dropped = repeats.drop(connection, trace_id, cutter.issues)
         # Bounds take times away, and count that themselves.
         _count(connection, _UNUSABLE, trace_id, cutter.issues)
         bounds.bound(connection, trace_id, cutter.issues)
-        returns.bound(connection, trace_id, cutter.issues)
         if scalar(connection, _ANY_BOUND, {"trace_id": trace_id}):
             _count(connection, _ILL_PAIRED, trace_id, cutter.issues)
     cutter.issues.store(connection, trace_id)
-    return Loaded(cutter.format, _json(cutter.header), (number or 0) - (begin or 0))
+    count = (number or 0) - (begin or 0) - dropped
+    return Loaded(cutter.format, _json(cutter.header), count)
 
 
 def _json(header: object) -> str:

@@ -46,9 +46,11 @@ WHERE event_id IN (
 _KIND = "left out: events that the file has twice"
 
 
-def drop(connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues) -> None:
-    """Drop all but the first of equal events of a trace, and count them."""
+def drop(connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues) -> int:
+    """Drop all but the first of equal events of a trace; count and return how many."""
     values = {"trace_id": trace_id}
-    if scalar(connection, _REPEATED, values):
-        ((count,),) = connection.execute(_DROP, values).fetchall()
-        issues.add(_KIND, None, count)
+    if not scalar(connection, _REPEATED, values):
+        return 0
+    ((count,),) = connection.execute(_DROP, values).fetchall()
+    issues.add(_KIND, None, count)
+    return int(count)

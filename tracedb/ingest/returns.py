@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracedb.ingest.issues import Issues
+
 if TYPE_CHECKING:
     import duckdb
-
-    from tracedb.ingest.issues import Issues
 
 # Numbers recur in files of several recordings: a caller is open when the function
 # starts. What an overlong function calls may itself be overlong. The limit of depth
@@ -74,9 +74,11 @@ RETURNING raw.event.event_id
 _KIND = "corrected: Python functions that last longer than their callers"
 
 
-def bound(connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues) -> None:
+def bound(connection: duckdb.DuckDBPyConnection, trace_id: int) -> None:
     """Shorten functions of a trace that outlast their callers, and count them."""
     found = connection.execute(_BOUND, {"trace_id": trace_id}).fetchall()
     if found:
         first = min(event_id for (event_id,) in found)
+        issues = Issues()
         issues.add_event(_KIND, first, len(found))
+        issues.store(connection, trace_id)

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 _REPEATED = """
 WITH
 slice AS (
-    SELECT hash(ts_ns, dur_ns, pid, tid, name) AS place, args
+    SELECT hash(ts_ns, dur_ns, pid, tid, name) AS place, cat, id, args, other
     FROM raw.event
     WHERE trace_id = $trace_id AND ph = 'X' AND dur_ns > 0
 )
 
-SELECT true
+SELECT slice.*
 FROM slice
 WHERE
     place IN (SELECT place FROM slice GROUP BY place HAVING count(*) > 1)
     AND regexp_matches(args::VARCHAR, '"(correlation|[Ee]xternal id)"')
-GROUP BY place, args
+GROUP BY ALL
 HAVING count(*) > 1
 LIMIT 1
 """
@@ -49,7 +49,7 @@ _KIND = "left out: events that the file has twice"
 def drop(connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues) -> int:
     """Drop all but the first of equal events of a trace; count and return how many."""
     values = {"trace_id": trace_id}
-    if not scalar(connection, _REPEATED, values):
+    if scalar(connection, _REPEATED, values) is None:
         return 0
     ((count,),) = connection.execute(_DROP, values).fetchall()
     issues.add(_KIND, None, count)

@@ -431,11 +431,30 @@ def launch_bound(recorded: Recorded) -> Iterator[Row]:
             }
 
 
+def _empty_marks(recorded: Recorded) -> Iterator[int]:
+    """The last step of each trace, if it has others, and no op or launch of its own."""
+    steps, starts = defaultdict(list), defaultdict(list)
+    for row in recorded.rows("staging.step"):
+        steps[row["trace_id"]].append((row["start_ns"], row["end_ns"], row["step_id"]))
+    for row in [
+        *recorded.rows("staging.op"),
+        *recorded.rows("staging.call WHERE kind = 'launch'"),
+    ]:
+        starts[row["trace_id"]].append(row["start_ns"])
+    for trace, of_trace in steps.items():
+        start, end, step = max(of_trace)
+        has_work = any(start <= time < end for time in starts[trace])
+        if len(of_trace) > 1 and starts[trace] and not has_work:
+            yield step
+
+
 def period(recorded: Recorded) -> Iterator[Row]:
-    """Periods of the steps of a trace."""
+    """Periods of the steps of a trace, without an empty mark at its end."""
     found = defaultdict(list)
+    empty = set(_empty_marks(recorded))
     for row in recorded.rows("critical_path.step_period WHERE variant_id = 0"):
-        found[row["trace_id"]].append(row)
+        if row["step_id"] not in empty:
+            found[row["trace_id"]].append(row)
     for trace, periods in found.items():
         times = [duration(row) for row in periods]
         yield {

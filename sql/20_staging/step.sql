@@ -21,6 +21,10 @@ CREATE TABLE staging.step (
     start_ns,
     -- [ns] End of the mark.
     end_ns,
+    -- Whether it is the last of several marks of the profiler, and no op or launch starts in
+    -- it: when a program ends its last step, the profiler begins one more, which ends with
+    -- the recording. Sums and means over steps leave it out.
+    is_empty,
     -- [ns] End of the last GPU work launched in the step, if any.
     gpu_end_ns
 ) AS

@@ -3,10 +3,8 @@
 -- lasts from the start of one such range to the start of the next on its thread; the last
 -- range starts no step, because its end is unknown. Steps of a thread do not overlap: a mark
 -- is ignored if more than half of it lies before the end of an earlier one on its thread
--- (inside another, for example). The profiler's last mark is ignored if no op or launch
--- starts in it: when a program ends its last step, the profiler begins one more, which ends
--- with the recording. A trace that is one step lasts from its first op, launch or wait to the end of
--- the last one.
+-- (inside another, for example). A trace that is one step lasts from its first op, launch or
+-- wait to the end of the last one.
 -- One row per step.
 -- Key: step_id.
 CREATE TABLE staging.step_range (
@@ -26,7 +24,11 @@ CREATE TABLE staging.step_range (
     -- [ns] Start.
     start_ns,
     -- [ns] End.
-    end_ns
+    end_ns,
+    -- Whether it is the last of several marks of the profiler, and no op or launch starts in
+    -- it: when a program ends its last step, the profiler begins one more, which ends with
+    -- the recording.
+    is_empty
 ) AS
 WITH
 marking AS (
@@ -90,7 +92,9 @@ last_mark AS (
     FROM non_overlapping
     INNER JOIN raw.trace USING (trace_id)
     WHERE step_mark IS NULL AND step_from IS NULL
-    QUALIFY start_ns = max(start_ns) OVER (PARTITION BY trace_id)
+    QUALIFY
+        start_ns = max(start_ns) OVER (PARTITION BY trace_id)
+        AND count(*) OVER (PARTITION BY trace_id) > 1
 ),
 
 started AS (
@@ -135,10 +139,10 @@ SELECT
         row_number() OVER (PARTITION BY trace_id ORDER BY start_ns, annotation_id) - 1
     ),
     start_ns,
-    until_ns
+    until_ns,
+    annotation_id IN (SELECT annotation_id FROM empty_mark)
 FROM non_overlapping
-ANTI JOIN empty_mark USING (annotation_id)
 UNION ALL
-SELECT thread_id, run_id, trace_id, thread_id, 'trace', 0, start_ns, end_ns
+SELECT thread_id, run_id, trace_id, thread_id, 'trace', 0, start_ns, end_ns, false
 FROM whole
 INNER JOIN raw.trace USING (trace_id);

@@ -20,7 +20,7 @@ CREATE VIEW question.lever (
     time_share,
     -- Steps that have it on their path; for traces without steps, traces.
     path_count,
-    -- [ns] The mean over all paths.
+    -- [ns] The mean over all paths, of which that of an empty last mark does not count.
     mean_ns,
     -- [ns] The part of this time in which a device of the trace was busy.
     busy_ns,
@@ -49,7 +49,10 @@ paths AS (
     SELECT
         run_id,
         sum(time_ns) AS time_ns,
-        count(DISTINCT {'trace_id': trace_id, 'path_id': path_id}) AS path_count
+        greatest(count(DISTINCT {'trace_id': trace_id, 'path_id': path_id}) FILTER (
+            step_id IS NULL
+            OR step_id NOT IN (SELECT step_id FROM staging.step WHERE is_empty)
+        ), 1) AS path_count
     FROM own
     GROUP BY run_id
 ),

@@ -80,6 +80,7 @@ step_summary AS (
     SELECT
         trace_id, count(*) AS step_count, min(step) AS first_step, max(step) AS last_step
     FROM staging.step
+    WHERE NOT is_empty
     GROUP BY trace_id
 ),
 

@@ -49,8 +49,9 @@ def test_members_are_traces(
     """Members named like traces are read, however long; nested archives are not."""
     inside = ("ranks/rank0.json", f"{'a' * 250}.json", "inner.tar", "notes.txt")
     database.ingest([archive(tmp_path / f"a{ending}", mode, *inside)])
-    assert names(database) == list(inside[:2])
-    assert rows(database, "SELECT rank FROM staging.trace ORDER BY trace_id")[0] == (0,)
+    assert names(database) == sorted(inside[:2])
+    ranks = rows(database, "SELECT rank FROM staging.trace ORDER BY trace_id")
+    assert ranks == [(None,), (0,)]
 
 
 def test_nested_archives_and_links_are_reported(
@@ -69,8 +70,8 @@ def test_nested_archives_and_links_are_reported(
     reported = [line.partition("a.tar/")[2] for line in lines if "skipped" in line]
     assert reported == [
         "inner.tar.gz: skipped: an archive within an archive",
-        "link2.json: skipped: a link or a device, not a file",
         "link1.json: skipped: a link or a device, not a file",
+        "link2.json: skipped: a link or a device, not a file",
     ]
 
 

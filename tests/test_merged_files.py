@@ -358,6 +358,16 @@ def test_devices_of_ranks_are_described_once(
     assert ingested(merged, tmp_path / "one", query) == [(2,), (2,)]
 
 
+@pytest.mark.until("staging")
+def test_a_header_may_have_any_number(ranks: list[Trace], tmp_path: Path) -> None:
+    """Such as a bandwidth beyond doubles."""
+    merged = joined(ranks, labelled) | {"deviceProperties": [4711]}
+    path = tmp_path / "merged.json"
+    path.write_bytes(text_of(merged).replace(b"[4711]", b"[1e400]"))
+    with tracedb.open() as database:
+        assert database.ingest([path]).height == 2
+
+
 def test_a_lake_refuses_a_merged_file(ranks: list[Trace], tmp_path: Path) -> None:
     """It says why; nothing of the file is in the lake."""
     folder = written(tmp_path / "one", [joined(ranks, labelled)])
@@ -446,7 +456,7 @@ def with_odd_header(trace: Trace, source: random.Random) -> Trace:
         {"rank": "0"},
         {"rank": -1, "world_size": "8", "backend": 7},
     )
-    devices: tuple[Any, ...] = (None, {}, [1, 1, None], [{}] * 3)
+    devices: tuple[Any, ...] = (None, {}, [1, 1, None], [{}] * 3, [{"id": [0]}])
     return trace | {
         "distributedInfo": source.choice(odd),
         "deviceProperties": source.choice(devices),

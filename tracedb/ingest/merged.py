@@ -7,6 +7,7 @@ each process becomes a trace of its own again.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from tracedb.duck import scalar
 from tracedb.ingest.foreign.processes import Process, ordered, simultaneous
 from tracedb.ingest.issues import Issues
+from tracedb.ingest.json_text import parts
 from tracedb.ingest.sections import Sections, UnclearError, rank_in, sections
 
 if TYPE_CHECKING:
@@ -89,22 +91,34 @@ def divide(connection: duckdb.DuckDBPyConnection, trace_id: int) -> list[list[in
     stays as it is, as do those of other profilers.
     """
     query = "SELECT header FROM raw.trace WHERE trace_id = ?"
-    header = msgspec.json.decode(scalar(connection, query, [trace_id]), type=dict)
+    header = _fields(scalar(connection, query, [trace_id]))
     divided = _sections(connection, trace_id, header)
     if divided is None:
         return [[trace_id]]
     jobs = [_headers(header, job) for job in _jobs(_found(connection, divided))]
-    parts = [part for job in jobs for part in job]
-    numbers = [trace_id + place for place in range(len(parts))]
+    described = [part for job in jobs for part in job]
+    numbers = [trace_id + place for place in range(len(described))]
     connection.execute(_ADD, [numbers[1:], trace_id])
-    own = {"parts": numbers, "of": [one.process.number for one, _ in parts]}
+    own = {"parts": numbers, "of": [one.process.number for one, _ in described]}
     connection.execute(_MOVE.format(query=divided.query), divided.values | own)
-    for place, (number, (_, described)) in enumerate(zip(numbers, parts, strict=True)):
-        name = described["distributedInfo"]["rank"] if len(jobs) == 1 else place
-        text = msgspec.json.encode(described).decode()
+    for place, (number, (_, fields)) in enumerate(zip(numbers, described, strict=True)):
+        name = fields["distributedInfo"]["rank"] if len(jobs) == 1 else place
+        text = msgspec.json.encode(fields).decode()
         connection.execute(_DESCRIBE, [name, text, number])
     following = iter(numbers)
     return [[next(following) for _ in job] for job in jobs]
+
+
+def _fields(header: str) -> dict[str, Any]:
+    """The fields of a header: values of what describes ranks and GPUs, texts of others.
+
+    Its numbers may be beyond those of Python, and are then kept as text, too.
+    """
+    fields: dict[str, Any] = {**(parts(header.encode()) or {})}
+    for name in fields.keys() & {"distributedInfo", "deviceProperties"}:
+        with suppress(msgspec.MsgspecError):
+            fields[name] = msgspec.json.decode(fields[name])
+    return fields
 
 
 def _sections(
@@ -215,8 +229,9 @@ def _ranks(job: list[_Found], header: dict[str, Any]) -> tuple[list[int], str]:
 def _has_a_rank_per_gpu(header: dict[str, Any]) -> bool:
     """Whether the job has as many ranks as the file describes GPUs, those of a node."""
     devices = header.get("deviceProperties")
-    ids = [d.get("id") for d in devices or () if isinstance(d, dict)]
-    return len({*ids}) == _given(header).get("world_size")
+    described = devices if isinstance(devices, list) else []
+    ids = {str(device.get("id")) for device in described if isinstance(device, dict)}
+    return len(ids) == _given(header).get("world_size")
 
 
 def _coordinates(label: str) -> list[tuple[str, int]]:

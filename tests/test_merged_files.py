@@ -21,6 +21,8 @@ from tracedb import lake
 Merge = Callable[[list[Trace]], Trace]
 FORMS: dict[str, Merge] = {}
 """What tools make of the traces of ranks."""
+END = {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": ""}
+"""What the profiler writes last, but for its time."""
 UNLABELLED = ("as they are", "each on its first GPU", "with one process id")
 """The forms that do not say which rank a process is."""
 
@@ -142,7 +144,6 @@ def _with_one_process_id(traces: list[Trace]) -> Trace:
     of_first = {
         event["pid"] for event in traces[0]["traceEvents"] if cat(event) == "cpu_op"
     }
-    end = {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": ""}
 
     def same(event: Event) -> Event:
         return on_first_gpu(event) | (
@@ -155,7 +156,7 @@ def _with_one_process_id(traces: list[Trace]) -> Trace:
         | {
             "traceEvents": [
                 *map(same, trace["traceEvents"]),
-                end | {"ts": trace["traceEvents"][0]["ts"]},
+                END | {"ts": trace["traceEvents"][0]["ts"]},
             ]
         }
         for trace in traces
@@ -295,7 +296,6 @@ def test_several_recordings_of_a_process_are_one_trace(
 
 def _ended(trace: Trace, seconds: int) -> Trace:
     """The trace, some seconds later, with what the profiler writes last."""
-    end = {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": ""}
     events = [
         event | ({"ts": event["ts"] + seconds * 10**6} if "ts" in event else {})
         for event in trace["traceEvents"]
@@ -306,7 +306,7 @@ def _ended(trace: Trace, seconds: int) -> Trace:
         else event
         for event in events
     ]
-    return trace | {"traceEvents": [*args, end | {"ts": events[-1].get("ts", 0)}]}
+    return trace | {"traceEvents": [*args, END | {"ts": events[-1].get("ts", 0)}]}
 
 
 @pytest.mark.until("staging")
@@ -467,7 +467,7 @@ def with_ends(trace: Trace, source: random.Random) -> Trace:
     """Recordings seem to end anywhere."""
     events = [*trace["traceEvents"]]
     for _ in range(source.randint(1, 40)):
-        end = {"name": "Record Window End", "ph": "i", "ts": source.random()}
+        end = END | {"ts": source.random()}
         events.insert(source.randrange(len(events)), end)
     return trace | {"traceEvents": events}
 

@@ -1,13 +1,14 @@
 -- Ingested files with the information from their headers; times of a trace start at its
 -- time base.
--- One row per file.
+-- One row per file, or process of a file with several.
 -- Key: trace_id.
 CREATE VIEW staging.trace (
     -- Number of the file in this database.
     trace_id,
     -- The run it belongs to.
     run_id,
-    -- Path as given to ingest.
+    -- Path as given to ingest; of a file with several processes, with `#` and the process or
+    -- its rank.
     path,
     -- `kineto` if it has events, including those of other profilers (named in
     -- `staging.recording.profiler`); `et` for execution graphs.

@@ -21,9 +21,9 @@ CREATE VIEW question.trust (
     -- job that are not in the run). Only if there are any: `estimated` (traces that never ran),
     -- `overrun` (GPU ops whose recorded ends are too late), `gpu_clock` (GPUs whose clocks
     -- differ from the host's), `early_work` (GPU ops that still start before their launch
-    -- does), `untimed` (GPU ops that take no time), `assumed_rank` (traces whose rank follows from the order of processes),
-    -- `repeated_rank` (traces whose rank another one of the run has) or `assumed_gpu` (GPUs
-    -- whose model follows from their properties).
+    -- does), `untimed` (GPU ops that take no time), `assumed_rank` (traces whose rank follows
+    -- from the order of processes), `repeated_rank` (traces whose rank another one of the run
+    -- has) or `assumed_gpu` (GPUs whose model follows from their properties).
     aspect,
     -- Number of such cases; for `clock`, ranks whose order could be different.
     occurrences,

@@ -103,15 +103,13 @@ def correct(
         issues = Issues()
         if early_ns is None:
             issues.add(_OUTSIDE, None, count)
-            issues.store(connection, trace_id)
-            continue
-        connection.execute(_MOVE, {"trace_id": trace_id, "early_ns": early_ns})
-        way = "early" if early_ns > 0 else "late"
-        by = f"{abs(early_ns) / 1000:,.1f} us {way}"
-        issues.add(_CORRECTED, None)
-        issues.details[_CORRECTED] = (
-            f"{_CORRECTED}, by which {count:,} launches were {by} for their ops"
-        )
+        else:
+            values = {"trace_id": trace_id, "early_ns": early_ns}
+            connection.execute(_MOVE, values)
+            way = "early" if early_ns > 0 else "late"
+            by = f"{abs(early_ns) / 1000:,.1f} us {way}"
+            detail = f", by which {count:,} launches were {by} for their ops"
+            issues.add_told(_CORRECTED, detail)
+            corrected.append(trace_id)
         issues.store(connection, trace_id)
-        corrected.append(trace_id)
     return corrected

@@ -25,6 +25,11 @@ class Issues:
         self.counts[kind] += count
         self.first_bytes.setdefault(kind, place)
 
+    def add_told(self, kind: str, detail: str, count: int = 1) -> None:
+        """Count an issue of which a line says more than how often."""
+        self.add(kind, None, count)
+        self.details[kind] = f"{kind}{detail}"
+
     def add_event(self, kind: str, event_id: int, count: int) -> None:
         """Count an issue of stored events, with the first of them."""
         self.add(kind, None, count)

@@ -131,8 +131,7 @@ def _sections(
         return sections(connection, trace_id)
     except UnclearError as error:
         issues = Issues()
-        issues.add(_UNCLEAR, None, error.count)
-        issues.details[_UNCLEAR] = f"{_UNCLEAR} ({error}): {_REMEDY}"
+        issues.add_told(_UNCLEAR, f" ({error}): {_REMEDY}", error.count)
         issues.store(connection, trace_id)
         return None
 

@@ -41,16 +41,9 @@ FROM (
             AND ts_ns IS NOT NULL
     ),
 
+    -- From all calls on, those that outlast them.
     overlong AS (
-        SELECT inside.* EXCLUDE (end_ns), around.end_ns, 0 AS depth
-        FROM call AS inside
-        INNER JOIN call AS around
-            ON
-                inside.pid = around.pid
-                AND inside.tid = around.tid
-                AND inside.caller = around.number
-                AND inside.start_ns BETWEEN around.start_ns AND around.end_ns
-                AND inside.end_ns > around.end_ns + 1_000
+        SELECT * EXCLUDE (end_ns), end_ns, 0 AS depth FROM call
         UNION ALL
         SELECT inside.* EXCLUDE (end_ns), around.end_ns, depth + 1
         FROM overlong AS around
@@ -61,11 +54,12 @@ FROM (
                 AND around.number = inside.caller
                 AND inside.start_ns BETWEEN around.start_ns AND around.end_ns
                 AND inside.end_ns > around.end_ns + 1_000
-        WHERE depth < 100
+        WHERE depth <= 100
     )
 
     SELECT event_id, min(end_ns - start_ns) AS longest_ns
     FROM overlong
+    WHERE depth > 0
     GROUP BY event_id
 ) AS bounded
 WHERE raw.event.event_id = bounded.event_id

@@ -91,6 +91,15 @@ class Ops(NamedTuple):
     end_ns: int
 
 
+class _Trace(NamedTuple):
+    """A trace with ops of each process, and the last events of recordings."""
+
+    connection: duckdb.DuckDBPyConnection
+    trace_id: int
+    ops: list[Ops]
+    ends: list[int]
+
+
 @dataclass(frozen=True)
 class Sections:
     """Which events of a trace are of which process."""
@@ -124,8 +133,9 @@ def sections(connection: duckdb.DuckDBPyConnection, trace_id: int) -> Sections |
         return None
     if max(len(ops), len(ends)) > _MOST:
         raise UnclearError(len(ops))
+    trace = _Trace(connection, trace_id, ops, ends)
     for find in (_by_process, _by_end, _by_pid, _by_head, _by_name):
-        found = find(connection, trace_id, ops, ends)
+        found = find(trace)
         if found and len(found.ops) > 1 and _have_their_work(connection, found):
             return found
     if len(ops) > 1:
@@ -140,19 +150,16 @@ def _ops(
     return [Ops(*row) for row in connection.execute(_OPS, values).fetchall()]
 
 
-def _by_process(
-    connection: duckdb.DuckDBPyConnection,
-    trace_id: int,
-    ops: list[Ops],
-    ends: list[int],
-) -> Sections | None:
+def _by_process(trace: _Trace) -> Sections | None:
     """Sections that follow one another, with a process id each."""
-    in_turn = all(one.last < following.first for one, following in pairwise(ops))
-    if len(ops) < len(ends) or not in_turn:
+    in_turn = all(one.last < following.first for one, following in pairwise(trace.ops))
+    if len(trace.ops) < len(trace.ends) or not in_turn:
         return None
-    starts = connection.execute(_STARTS, [trace_id, [one.pid for one in ops]])
+    starts = trace.connection.execute(
+        _STARTS, [trace.trace_id, [one.pid for one in trace.ops]]
+    )
     firsts = [0, *(start for (start,) in starts.fetchall()[1:])]
-    return _in_ranges(trace_id, ops, firsts, [*range(len(ops))])
+    return _in_ranges(trace.trace_id, trace.ops, firsts, [*range(len(trace.ops))])
 
 
 def _in_ranges(
@@ -162,17 +169,12 @@ def _in_ranges(
     return Sections(ops, _IN_RANGE, values)
 
 
-def _by_end(
-    connection: duckdb.DuckDBPyConnection,
-    trace_id: int,
-    _ops_of_all: list[Ops],
-    ends: list[int],
-) -> Sections | None:
+def _by_end(trace: _Trace) -> Sections | None:
     """Sections up to the end of a recording each; process ids may repeat."""
     firsts: list[int] = []
     found: list[Ops] = []
-    for first, behind in pairwise([0, *(last + 1 for last in ends[:-1]), _LAST]):
-        ops = _ops(connection, trace_id, first, behind - 1)
+    for first, behind in pairwise([0, *(last + 1 for last in trace.ends[:-1]), _LAST]):
+        ops = _ops(trace.connection, trace.trace_id, first, behind - 1)
         if len(ops) > 1:
             return None
         # What has no ops is of the process before it.
@@ -187,7 +189,7 @@ def _by_end(
         is_known = one.pid in known and one.pid not in repeated
         numbers.append(known.index(one.pid) if is_known else len(processes))
         processes += [] if is_known else [one]
-    return _in_ranges(trace_id, processes, firsts, numbers)
+    return _in_ranges(trace.trace_id, processes, firsts, numbers)
 
 
 def _are_two(one: Ops, other: Ops) -> bool:
@@ -196,55 +198,42 @@ def _are_two(one: Ops, other: Ops) -> bool:
     return one.pid == other.pid and at_one_time
 
 
-def _by_pid(
-    _connection: duckdb.DuckDBPyConnection,
-    trace_id: int,
-    ops: list[Ops],
-    _ends: list[int],
-) -> Sections:
+def _by_pid(trace: _Trace) -> Sections:
     """Processes whose GPU work has their ids, too."""
-    return _numbered(trace_id, ops, {one.pid: n for n, one in enumerate(ops)})
+    return _numbered(trace, {one.pid: n for n, one in enumerate(trace.ops)})
 
 
-def _by_head(
-    connection: duckdb.DuckDBPyConnection,
-    trace_id: int,
-    ops: list[Ops],
-    _ends: list[int],
-) -> Sections | None:
+def _by_head(trace: _Trace) -> Sections | None:
     """Processes whose ids begin with what those of no other begin with."""
-    heads = [found[1] for one in ops if (found := _HEAD.fullmatch(one.pid))]
+    heads = [found[1] for one in trace.ops if (found := _HEAD.fullmatch(one.pid))]
     if any(one.startswith(other) for one, other in permutations(heads, 2)):
         return None
-    pids = [row[0] for row in connection.execute(_PIDS, [trace_id]).fetchall()]
+    pids = [
+        row[0] for row in trace.connection.execute(_PIDS, [trace.trace_id]).fetchall()
+    ]
     numbers = {
         pid: number
         for pid in pids
         for number, head in enumerate(heads)
         if pid.startswith(head)
     }
-    return _numbered(trace_id, ops, numbers)
+    return _numbered(trace, numbers)
 
 
-def _by_name(
-    connection: duckdb.DuckDBPyConnection,
-    trace_id: int,
-    ops: list[Ops],
-    _ends: list[int],
-) -> Sections | None:
+def _by_name(trace: _Trace) -> Sections | None:
     """Processes and GPUs whose names have the rank."""
-    names = connection.execute(_NAMES, [trace_id]).fetchall()
+    names = trace.connection.execute(_NAMES, [trace.trace_id]).fetchall()
     ranks = {pid: rank_in(name) for pid, name in names}
-    own = [ranks.get(one.pid) for one in ops]
+    own = [ranks.get(one.pid) for one in trace.ops]
     if None in own or len({*own}) < len(own):
         return None
     numbers = {pid: own.index(rank) for pid, rank in ranks.items() if rank in own}
-    return _numbered(trace_id, ops, numbers)
+    return _numbered(trace, numbers)
 
 
-def _numbered(trace_id: int, ops: list[Ops], numbers: dict[str, int]) -> Sections:
+def _numbered(trace: _Trace, numbers: dict[str, int]) -> Sections:
     values = {"pids": [*numbers], "numbers": [*numbers.values()]}
-    return Sections(ops, _BY_PID, values | {"trace_id": trace_id})
+    return Sections(trace.ops, _BY_PID, values | {"trace_id": trace.trace_id})
 
 
 def rank_in(label: str) -> int | None:

@@ -314,6 +314,29 @@ def test_ops_within_others_have_no_host_time_of_their_own(
         assert database.scenarios([of_op]).height
 
 
+@pytest.mark.parametrize(
+    ("selection", "hint"),
+    [
+        ({"name": "*reduction*"}, "(for a family of kernels: family=*reduction*)"),
+        ({"family": "softmax"}, "{} kernels is unknown"),
+    ],
+)
+def test_names_and_families_hint_at_each_other(
+    ingested: Ingested, selection: dict[str, str], hint: str
+) -> None:
+    """A name of a family that no kernel has, and a family beside unknown ones."""
+    edit = made("s", {"target": "gpu", **selection})
+    path = ingested(SAMPLES / "generated_gpu")
+    with tracedb.open(path, read_only=True) as database:
+        unknown = database.sql(
+            "FROM staging.gpu_op ANTI JOIN prediction.kernel_problem USING (gpu_op_id) "
+            "WHERE kind = 'kernel'"
+        )
+        with pytest.raises(tracedb.ScenarioError) as raised:
+            database.scenarios([edit])
+    assert hint.format(unknown.height) in str(raised.value)
+
+
 def test_work_without_ops_has_no_family(tmp_path: Path) -> None:
     """Replays of CUDA graphs have none; the line says what to do."""
     body = Launch(7, 5_000, "sgemm"), Gap(10_000)

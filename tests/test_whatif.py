@@ -465,6 +465,41 @@ def test_assumptions_are_stated(database: tracedb.Database) -> None:
     assert {line for (line,) in hits} == {"wait:host", "profiler x0"}
 
 
+NAMED = """
+SELECT
+    count(*) FILTER (name GLOB '*elementwise*' AND is_family),
+    count(*) FILTER (is_family),
+    count(*) FILTER (name GLOB '*elementwise*' AND NOT is_family)
+FROM (
+    SELECT name, coalesce(family = 'elementwise', false) AS is_family
+    FROM staging.gpu_op
+    LEFT JOIN prediction.kernel_problem USING (gpu_op_id)
+)
+"""
+
+
+def test_a_name_is_not_a_family(database: tracedb.Database) -> None:
+    """An edit says what its name matches beside the family of that name, and misses."""
+    lines = (
+        *("gpu:*elementwise* x0.5", "gpu:*gemm* x0.5", "gpu family=elementwise x0.5"),
+        *("gpu:*elementwise* rank=0 x0.5", "gpu x0.5"),
+    )
+    edits = [of_scenario(line, parse(line)) for line in lines]
+    ((both, family, beside_it),) = rows(database, NAMED)
+    assert 0 < both <= family
+    assert beside_it
+    with database.simulate(["replay"], edits, only_steps=True) as beside:
+        told = rows(
+            beside,
+            "SELECT scenario, assumption FROM question.scenario_assumption "
+            "WHERE contains(assumption, 'famil')",
+        )
+    ((line, assumption),) = told
+    assert line == lines[0]
+    assert f"matches {both} of {family} GPU ops of family elementwise" in assumption
+    assert f"and {beside_it} of other or unknown families" in assumption
+
+
 def test_ops_that_share_a_cpu_are_assumed_to_take_as_long(ingested: Ingested) -> None:
     """Said of edits of ops, not of Python between them or of the profiler."""
     lines = ("op:aten::linear remove", "host:T5 x0.5", "host:T1 x0.5", "profiler x0")

@@ -122,8 +122,9 @@ class Tools:
         An edit is a line: a target (host, gpu, op, wait, delay, profiler) with a type
         or a name pattern, fields that narrow the selection (op=, module=, step=,
         stream=, phase=), then x0.5, +2us, -2us, =5us or remove. For example,
-        `gpu:*gemm* x0.5` halves the time of GPU work with such names, `op:aten::item
-        remove` removes ops, and `host:T2 -2us` shortens an overhead type. Without
+        `gpu family=gemm x0.5` halves the time of products of matrices, whatever their
+        kernels are called, `op:aten::item remove` removes ops, and `host:T2 -2us`
+        shortens an overhead type. Without
         edits, ranks what is worth changing by the gain of the steps. With a step, rank,
         run or trace, only its steps count; edits still apply everywhere.
         """

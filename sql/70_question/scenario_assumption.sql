@@ -32,8 +32,7 @@ changing AS (
 ),
 
 merging AS (
-    SELECT DISTINCT scenario
-    FROM prediction.removed_gap
+    SELECT DISTINCT scenario FROM prediction.removed_gap
     INNER JOIN overhead.timeline USING (thread_id, position)
     WHERE end_ns > start_ns
 ),
@@ -82,8 +81,7 @@ assumed AS (
     CROSS JOIN replay
     WHERE action = 'graph' AND (edit.host_ns IS NULL OR edit.gap_ns IS NULL)
     UNION ALL
-    SELECT DISTINCT
-        scenario, edit,
+    SELECT DISTINCT scenario, edit,
         'each fused kernel reads what the one before it wrote, and nothing else does, because '
         || 'no execution graph was recorded; set gpu_ns'
     FROM edit
@@ -108,8 +106,7 @@ assumed AS (
     FROM edit
     SEMI JOIN changing USING (scenario)
     INNER JOIN prediction.chosen_span AS span USING (scenario, edit)
-    WHERE
-        span.type NOT IN ('T1', 'idle')
+    WHERE span.type NOT IN ('T1', 'idle')
         AND trace_id NOT IN (SELECT trace_id FROM staging.gpu_op)
     GROUP BY scenario
     UNION ALL
@@ -172,6 +169,8 @@ assumed AS (
     FROM edit
     CROSS JOIN (SELECT avg(event_ns) AS event_ns FROM overhead.profiler_cost)
     WHERE target = 'profiler'
+    UNION ALL
+    SELECT scenario, edit, note FROM prediction.named_family
 )
 
 SELECT assumed.*

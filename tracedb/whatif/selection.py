@@ -12,7 +12,7 @@ import msgspec
 
 from tracedb.duck import scalar
 from tracedb.pattern import wrong_pattern
-from tracedb.words import shortened
+from tracedb.words import counted, shortened
 
 if TYPE_CHECKING:
     import duckdb
@@ -294,6 +294,10 @@ _TEXTS_OF = {
     "delay": ("call", "gpu_op"),
 }
 _ELSEWHERE = {
+    "family": (
+        "a family of kernels",
+        "SELECT family AS text FROM prediction.kernel_roofline",
+    ),
     "op": ("an op", "SELECT name AS text FROM staging.op WHERE NOT is_annotation"),
     "annotation": ("a range", "SELECT name AS text FROM staging.annotation"),
     "module": ("a module", "SELECT path AS text FROM staging.module_call"),
@@ -319,6 +323,11 @@ WHERE NOT is_annotation AND name IN (
     WHERE scenario = ? AND edit = ? AND field = 'name'
 )
 """
+_WITHOUT_FAMILY = (
+    "SELECT count(*) FROM staging.gpu_op "
+    "LEFT JOIN prediction.kernel_roofline USING (gpu_op_id) "
+    "WHERE family IS NULL AND kind = 'kernel'"
+)
 _ANY_ON_GPUS = "SELECT count(*) > 0 FROM staging.collective WHERE NOT is_on_cpu"
 _LATE_ON_GPUS = (
     "; on GPUs, kernels wait for late ranks, not threads: for a job without late "
@@ -432,7 +441,22 @@ def _near_texts(
     listed = ", ".join(near[:_MOST_NEAR])
     verb = "contains" if count == 1 else "contain"
     reported = f"{count} {verb} it:" if count else "nearest:"
-    return f"; {reported} {listed}{_hint(connection, selection, field)}"
+    return (
+        f"; {reported} {listed}{_hint(connection, selection, field)}"
+        f"{_of_no_family(connection) if field == 'family' else ''}"
+    )
+
+
+def _of_no_family(connection: duckdb.DuckDBPyConnection) -> str:
+    """A hint at kernels whose family is unknown."""
+    count = scalar(connection, _WITHOUT_FAMILY)
+    if not count:
+        return ""
+    return (
+        f"; the family of {counted(count, 'kernel')} is unknown, because it follows "
+        "from the op that launches them, and its shapes: select these by name "
+        "(`tracedb ask DB top_kernel` lists names)"
+    )
 
 
 def _hint(

@@ -7,8 +7,10 @@ import sys
 import traceback
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 import tracedb
 from tracedb.words import counted
@@ -16,12 +18,16 @@ from tracedb.words import counted
 from . import options
 from .terminal import tell
 
+if TYPE_CHECKING:
+    from tracedb.record.loop import StepAt
+
 
 @click.command(
     epilog=options.examples(
         "tracedb record train.py -o run.duckdb",
         "tracedb record train.py -o run.duckdb --steps 10 --stacks -- --epochs 1",
         "tracedb record --module package.train -o run.duckdb",
+        "tracedb record infer.py -o run.duckdb --step-at forward",
     )
 )
 @click.argument("script", metavar="SCRIPT")
@@ -46,6 +52,15 @@ from .terminal import tell
 @click.option(
     "--graph", is_flag=True, help="Also record the execution graph of the first step."
 )
+@click.option(
+    "--step-at",
+    type=click.Choice(["optimizer", "forward", "exit"]),
+    default="optimizer",
+    show_default=True,
+    help="What ends a step: the step of the first optimizer; each call of the first "
+    "module that is called, such as the model in inference; or the end of the script, "
+    "which is then one step without warmup.",
+)
 @click.option("--run", metavar="NAME", help="Name of the run.")
 @click.option(
     "--traces", metavar="FOLDER", help="Keep the profiler's trace files in FOLDER."
@@ -63,20 +78,23 @@ def record(  # noqa: PLR0913 (one parameter an option)
     stacks: bool,
     memory: bool,
     graph: bool,
+    step_at: StepAt,
     run: str | None,
     traces: str | None,
 ) -> None:
     """Run a script and record some of its steps.
 
     The steps go into a database. A script that trains needs no change: a step ends when
-    its first optimizer steps. In one that does not, such as inference, or to end steps
-    elsewhere, use `tracedb.profile`, and call `prof.step()` after each batch or
-    request. Under torchrun, all ranks become one run: `torchrun --nproc-per-node 8
-    --module tracedb record train.py -o run.duckdb`. The script runs to its end. After
-    the recorded steps, Ctrl-C loses nothing.
+    its first optimizer steps. Inference has none: `--step-at forward` ends a step after
+    each call of the model, `--step-at exit` records the whole script as one step. To
+    end steps elsewhere, use `tracedb.profile`, and call `prof.step()` there. Under
+    torchrun, all ranks become one run: `torchrun --nproc-per-node 8 --module tracedb
+    record train.py -o run.duckdb`. The script runs to its end. After the recorded
+    steps, Ctrl-C loses nothing.
     """
     if not module and not Path(script).is_file():
         raise tracedb.RecordError(f"{script}: no such script")
+    _check_counts(context, step_at)
     with tracedb.profile(
         database,
         steps=steps,
@@ -84,6 +102,7 @@ def record(  # noqa: PLR0913 (one parameter an option)
         stacks=stacks,
         memory=memory,
         graph=graph,
+        step_at=step_at,
         run=run,
         traces=traces,
         tell=tell,
@@ -94,6 +113,13 @@ def record(  # noqa: PLR0913 (one parameter an option)
     if loop.rank.number == 0:
         tell(f"{database}: {counted(loop.recorded_steps, 'step')}")
         tell(f"`tracedb summary {quote(database)}` shows where the time goes")
+
+
+def _check_counts(context: click.Context, step_at: str) -> None:
+    """Refuse numbers of steps where the whole script is one."""
+    for name in ("steps", "warmup") if step_at == "exit" else ():
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} does not go with --step-at exit")
 
 
 def _run(script: str, arguments: tuple[str, ...], *, is_module: bool) -> int:

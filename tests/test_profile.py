@@ -114,6 +114,71 @@ def test_inference_marks_its_steps(tmp_path: Path) -> None:
     assert prof.recorded_steps == 1
 
 
+INFER = """
+import sys, torch
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+for _ in range(int(sys.argv[1])):
+    model(torch.ones(4))
+if sys.argv[2:]:
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        (("--step-at", "forward", "--steps", 2, "--warmup", 1, "--", 4), [1, 2]),
+        (("--step-at", "exit", "--", 4), [0]),
+        (("--step-at", "exit", "--", 4, "interrupted"), [0]),
+    ],
+)
+def test_inference_is_recorded_unchanged(
+    tmp_path: Path, words: tuple[object, ...], steps: list[int]
+) -> None:
+    """A step ends after each call of the model, or with the script, however it ends."""
+    script, path = tmp_path / "infer.py", tmp_path / "run.duckdb"
+    script.write_text(INFER)
+    record(script, "-o", path, *words)
+    with tracedb.open(path, read_only=True) as db:
+        assert db.relation("staging.step")["step"].to_list() == steps
+        (calls,) = db.sql("FROM staging.op WHERE name = 'aten::linear'").shape[:1]
+    assert calls == (len(steps) if "forward" in words else 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--", 2), "or end a step after each call of the model (`--step-at forward`)"),
+        (("--step-at", "forward", "--", 0), "because no module was called"),
+        (("--step-at", "exit", "--steps", 3, "--", 1), "--steps does not go with"),
+    ],
+)
+def test_inference_that_ends_no_step_is_told_what_to_do(
+    tmp_path: Path, words: tuple[object, ...], told: str
+) -> None:
+    """One line names the other ways to end steps."""
+    script, path = tmp_path / "infer.py", tmp_path / "run.duckdb"
+    script.write_text(INFER)
+    done = record(script, "-o", path, *words)
+    assert done.exit_code == 2
+    assert told in done.stderr
+
+
+def test_the_hook_of_a_module_is_removed(tmp_path: Path) -> None:
+    """Only the first module has one, until the steps are recorded."""
+    first, second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    with Loop(tmp_path, Plan(warmup=1, steps=1, step_at="forward")) as loop:
+        second(first(torch.ones(4)))
+        assert (loop.ended_steps, *map(hooks, (first, second))) == (1, 1, 0)
+        first(torch.ones(4))
+        assert (loop.is_done, hooks(first)) == (True, 0)
+
+
+def hooks(module: Any) -> int:  # noqa: ANN401 (a module)
+    """The number of hooks of a module."""
+    return len(module._forward_hooks)  # noqa: SLF001 (there is no other way)
+
+
 def test_optimizers_mark_steps_until_the_loop_does(tmp_path: Path) -> None:
     """The first optimizer is hooked and restored; `prof.step()` takes over."""
     with Loop(tmp_path, Plan(warmup=1, steps=2)) as loop:

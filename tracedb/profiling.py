@@ -16,12 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tracedb.record import Loop, Plan
+    from tracedb.record.loop import StepAt
 
 _KINDS = ("kineto", "et")
 _POLL_SECONDS = 0.1
 _NO_STEP = (
     "no step ended, because no optimizer stepped and nothing called `prof.step()`; in "
-    "inference, call it after each batch or request in a block of `tracedb.profile`"
+    "inference, call it after each batch or request in a block of `tracedb.profile`, "
+    "or end a step after each call of the model (`--step-at forward`), or only at the "
+    "end of the program (`--step-at exit`)"
+)
+_NO_CALL = (
+    "no step ended, because no module was called (`torch.nn.Module`); call "
+    "`prof.step()` after each batch or request in a block of `tracedb.profile`, or "
+    "record the whole program as one step (`--step-at exit`)"
 )
 
 
@@ -35,6 +43,7 @@ def profile(  # noqa: PLR0913 (what a recording may have)
     stacks: bool = False,
     memory: bool = False,
     graph: bool = False,
+    step_at: StepAt = "optimizer",
     run: str | None = None,
     traces: str | Path | None = None,
     patience: float = 120,
@@ -51,7 +60,9 @@ def profile(  # noqa: PLR0913 (what a recording may have)
     arguments. Optionally it records Python `stacks`, allocations (`memory`), and the
     execution `graph` of the first step. Inference calls `step` after each batch or
     request. If the loop does not call it, a step ends when the first optimizer steps;
-    the very first optimizer step only identifies it.
+    the very first optimizer step only identifies it. With `step_at="forward"`, a step
+    ends after each call of the first module that is called, such as a model in
+    inference; with `"exit"`, the whole block is recorded as one step, without `warmup`.
 
     Under torch.distributed, every rank enters such a block. Rank 0 waits up to
     `patience` seconds for the traces of the others, and ingests all of them as one run,
@@ -69,7 +80,9 @@ def profile(  # noqa: PLR0913 (what a recording may have)
         raise RecordError(str(error)) from error
     if steps < 1 or warmup < 0:
         raise RecordError("record at least 1 step, after 0 or more warmup steps")
-    plan = Plan(warmup, steps, shapes, stacks, memory, graph)
+    if step_at == "exit":
+        steps, warmup = 1, 0
+    plan = Plan(warmup, steps, shapes, stacks, memory, graph, step_at)
     folder = Path(f"{database}.traces" if traces is None else traces)
     if Rank.current().number == 0:
         open_database(database).close()
@@ -110,7 +123,8 @@ def _check(loop: Loop, plan: Plan, tell: Callable[[str], object]) -> None:
     if not loop.recorded_steps:
         _remove(loop.files, loop.folder)
         why = f"{ran}; end each step with `prof.step()`, or lower `warmup`"
-        raise RecordError(f"nothing was recorded: {why if count else _NO_STEP}")
+        none = _NO_CALL if plan.step_at == "forward" else _NO_STEP
+        raise RecordError(f"nothing was recorded: {why if count else none}")
     tell(
         f"{ran}; {loop.recorded_steps} of {plan.steps} were recorded, and what ran "
         "after them, if anything, counts as another step"

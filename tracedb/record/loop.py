@@ -1,20 +1,24 @@
 """Record some steps of a user's loop.
 
 The loop marks the end of a step by `Loop.step`. Otherwise a step ends with the step of
-the first optimizer that is seen. Each rank writes its own files.
+the first optimizer that is seen, with each call of the first module, or with the loop
+(`Plan.step_at`). Each rank writes its own files.
 """
 
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import torch
 import torch.distributed as dist
+from torch.nn import Module
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.profiler import ExecutionTraceObserver, profile, schedule
@@ -39,6 +43,10 @@ class Rank:
         return cls()
 
 
+StepAt: TypeAlias = Literal["optimizer", "forward", "exit"]
+"""What ends a step: an optimizer, a call of the model, or the end of the loop."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What to record, and after how many steps."""
@@ -49,6 +57,7 @@ class Plan:
     stacks: bool = False
     memory: bool = False
     graph: bool = False
+    step_at: StepAt = "optimizer"
 
     @property
     def settings(self) -> dict[str, bool]:
@@ -61,12 +70,15 @@ class Plan:
 
     def schedule(self) -> Callable[[int], Any]:
         """The profiler's schedule, with one slow warmup step before recording."""
-        return schedule(
-            wait=max(self.warmup - 1, 0),
-            warmup=min(self.warmup, 1),
-            active=self.steps,
-            repeat=1,
-        )
+        with warnings.catch_warnings():
+            # PyTorch warns of no warmup, which was asked for.
+            warnings.simplefilter("ignore", UserWarning)
+            return schedule(
+                wait=max(self.warmup - 1, 0),
+                warmup=min(self.warmup, 1),
+                active=self.steps,
+                repeat=1,
+            )
 
 
 class Loop:
@@ -97,7 +109,8 @@ class Loop:
             execution_trace_observer=self._observer,
             **plan.settings,
         )
-        self._automatic = _Automatic(self._end_step)
+        ends: dict[StepAt, type[_Ends]] = {"forward": _Forward, "exit": _Ends}
+        self._automatic = ends.get(plan.step_at, _Automatic)(self._end_step)
         self._stop = ExitStack()
 
     @property
@@ -132,6 +145,8 @@ class Loop:
         trace: TracebackType | None,
     ) -> None:
         """Stop, and write what was recorded unless already done."""
+        if self._plan.step_at == "exit":
+            self._end_step()
         self._stop.__exit__(kind, error, trace)
 
     def step(self) -> None:
@@ -177,12 +192,8 @@ class Loop:
         return self.folder / f"{name}.{kind}.json"
 
 
-class _Automatic:
-    """Ends a step after each step of the first optimizer that is seen.
-
-    A hook finds the optimizer. The hook runs within the optimizer's profiler range,
-    which steps must not cut, so the optimizer's `step` is wrapped from then on.
-    """
+class _Ends:
+    """Ends steps without calls of `Loop.step`; this one ends none."""
 
     def __init__(self, end_step: Callable[[], None]) -> None:
         self._end_step = end_step
@@ -190,14 +201,44 @@ class _Automatic:
         self._restore: Callable[[], None] = lambda: None
 
     def start(self) -> None:
+        """Start to look for what ends steps."""
+
+    def stop(self) -> None:
+        """Restore everything."""
+        self._restore()
+        self._restore = lambda: None
+
+
+class _Forward(_Ends):
+    """Ends a step after each call of the first module that is called.
+
+    Modules that it calls itself come later, so it is the outermost one.
+    """
+
+    def start(self) -> None:
+        """Start to look for a module."""
+        self._restore = register_module_forward_pre_hook(self._found).remove
+
+    def _found(self, module: Module, *_: object) -> None:
+        self.stop()
+        hook = module.register_forward_hook(self._called, always_call=True)
+        self._restore = hook.remove
+
+    def _called(self, *_: object) -> None:
+        self._end_step()
+
+
+class _Automatic(_Ends):
+    """Ends a step after each step of the first optimizer that is seen.
+
+    A hook finds the optimizer. The hook runs within the optimizer's profiler range,
+    which steps must not cut, so the optimizer's `step` is wrapped from then on.
+    """
+
+    def start(self) -> None:
         """Start to look for an optimizer."""
         handle = register_optimizer_step_post_hook(self._found)
         self._restore = handle.remove
-
-    def stop(self) -> None:
-        """Restore all optimizers."""
-        self._restore()
-        self._restore = lambda: None
 
     def _found(self, optimizer: Optimizer, *_: object) -> None:
         self.stop()

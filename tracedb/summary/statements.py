@@ -538,27 +538,35 @@ def _host(types: list[Row], traces: list[Row]) -> list[str]:
     if _is_idle(types) and any(trace["op_count"] for trace in traces):
         return ["no ops or calls on the main thread within steps, only elsewhere"]
     if not count and any(trace["has_stack"] for trace in traces):
-        reason = (
-            "only Python functions were recorded, no ops: the profiler records ops on "
-            "the thread that starts it; start it on the one that runs the model, or "
-            "set profile_all_threads=True in its experimental_config (not in PyTorch "
-            "2.6 and before)"
-        )
-        return [reason]
+        return [f"only Python functions were recorded, no ops: {_NO_OPS}"]
     if not count:
         return [f"no ops or calls were recorded on host threads{_why_empty(traces)}"]
+    if _is_idle(types) and not _has_work(traces):
+        return [f"main thread: idle; no ops were recorded: {_NO_OPS}"]
     return [f"main thread{_parts(_shares(types, 'type', count))}"]
+
+
+_NO_OPS = (
+    "a schedule's next cycle began before the trace was exported, and replaced what "
+    "was recorded (export it in on_trace_ready, or set repeat=1), or the model ran on "
+    "another thread than the one that starts the profiler (start it there, or set "
+    "profile_all_threads=True in its experimental_config, not in PyTorch 2.6 and "
+    "before)"
+)
+"""Why a PyTorch profiler that ran has recorded no ops."""
 
 
 def _why_empty(traces: list[Row]) -> str:
     if _has_events(traces) or traces[0]["profiler"] != "PyTorch profiler":
         return ""
-    return (
-        ": a schedule records nothing while it waits or warms up, so export the trace "
-        "in on_trace_ready, or set repeat=1; or the model ran on another thread "
-        "(profile_all_threads=True in experimental_config, not in PyTorch 2.6 and "
-        "before)"
-    )
+    return f": {_NO_OPS}"
+
+
+def _has_work(traces: list[Row]) -> bool:
+    """Whether ops or GPU work were recorded, or it was another profiler's to do so."""
+    if any(trace["profiler"] != "PyTorch profiler" for trace in traces):
+        return True
+    return any(trace["op_count"] or trace["gpu_op_count"] for trace in traces)
 
 
 def _has_events(traces: list[Row]) -> bool:

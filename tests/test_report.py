@@ -291,6 +291,18 @@ def test_memory_and_loading_are_shown(folder: Path, database_of: DatabaseOf) -> 
         assert sum(of_column(loading, "time_ns")) == expected > 0
 
 
+def test_a_page_without_gpu_work_says_so_once(folder: Path) -> None:
+    """Sections about GPUs have no place there; the summary says that there is none."""
+    of_gpu = {"idle", "kernels", "waits", "roofline", "efficiency", "collectives"}
+    of_gpu.add("communication")
+    shown = {name: sections_of(folder / f"{name}.html") for name in ("gpu", "cpu")}
+    assert of_gpu <= shown["gpu"].keys()
+    assert not of_gpu & shown["cpu"].keys()
+    assert {"levers", "overheads", "modules", "loading"} <= shown["cpu"].keys()
+    words = data_of((folder / "cpu.html").read_text())["words"]
+    assert words["dispatch"] == "ops on the CPU"
+
+
 def test_every_slice_is_drawn_or_counted(database_of: DatabaseOf) -> None:
     """At any resolution, drawn and counted slices sum to the timeline's."""
     database = database_of(GPU)
@@ -486,7 +498,8 @@ def test_kinds_have_readable_names(folder: Path, page: Page) -> None:
         assert legends
         # The roofline uses the family names of answers.
         families = page.run(
-            "objects(data.sections.find(s => s.name === 'roofline')).map(r => r.family)"
+            "data.sections.filter(s => s.name === 'roofline').flatMap(objects)"
+            ".map(r => r.family)"
         )
         assert not {one for one in legends if "_" in one} - {*families}
         for section in ("levers", "trust"):

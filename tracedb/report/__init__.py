@@ -24,7 +24,7 @@ from tracedb.report.sections import sections, shown_in_order
 from tracedb.report.timeline import timeline
 from tracedb.summary import summary
 from tracedb.summary.statements import statements
-from tracedb.summary.words import WAITS, WORDS
+from tracedb.summary.words import LEVERS, WAITS, WORDS
 from tracedb.words import COUNTED
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def made(
             **facts,
             "is_job": is_job,
             "summary": [piece._asdict() for piece in about],
-            "words": WORDS,
+            "words": _words(answers),
             "waits": WAITS,
             "counted": COUNTED,
             "colours": COLOURS,
@@ -150,6 +150,14 @@ def made(
         if len(text) <= MOST_BYTES:
             break
     return text, {**facts, "bytes": len(text), "notes": drawn["notes"]}
+
+
+def _words(answers: dict[str, pl.DataFrame]) -> dict[str, str]:
+    """The words for kinds of time, those of levers as the summary has them."""
+    if answers["recording"]["device_count"].sum():
+        return WORDS
+    of_cpu = {name: lever.on_cpu.removeprefix("is ") for name, lever in LEVERS.items()}
+    return WORDS | {name: of_cpu[name] for name in ("dispatch", "python")}
 
 
 def _summary(

@@ -66,6 +66,8 @@ class Section:
     """The text if there are no rows."""
     follows: bool = False
     """Whether it is left out without rows, because the previous section explains it."""
+    of_gpu: bool = False
+    """Whether it is left out if the run has no GPU work and it has no rows."""
 
 
 SECTIONS = (
@@ -187,6 +189,7 @@ WHERE run_id = $run AND NOT is_busy
 ORDER BY rank, trace_id, device, idle_ns DESC, kind""",
         picture="bars",
         empty="No device ran work in this run, or none was idle.",
+        of_gpu=True,
     ),
     Section(
         "overheads",
@@ -229,6 +232,7 @@ FROM question.top_kernel
 WHERE run_id = $run
 ORDER BY time_ns DESC, name""",
         empty="No GPU work was recorded.",
+        of_gpu=True,
     ),
     Section(
         "modules",
@@ -262,6 +266,7 @@ FROM question.wait
 WHERE run_id = $run
 ORDER BY waited_ns DESC, wait, waiting_name, awaited_name, op, frame""",
         empty="Nothing waited for GPU work.",
+        of_gpu=True,
     ),
     Section(
         "memory",
@@ -402,6 +407,7 @@ FROM question.exposed_communication
 WHERE run_id = $run
 ORDER BY rank, device""",
         empty="No collectives ran on a device in this run.",
+        of_gpu=True,
     ),
     Section(
         "roofline",
@@ -428,6 +434,7 @@ ORDER BY time_ns DESC, op, family""",
         picture="roofline",
         empty="No kernel in this run has known work; it follows from shapes "
         "(`record_shapes=True`).",
+        of_gpu=True,
     ),
     Section(
         "efficiency",
@@ -443,6 +450,7 @@ FROM question.efficiency_by_step
 WHERE trace_id IN (SELECT trace_id FROM staging.trace WHERE run_id = $run)
 ORDER BY rank, trace_id, step, device""",
         empty="No GPU work was recorded.",
+        of_gpu=True,
     ),
     Section(
         "collectives",
@@ -457,6 +465,7 @@ FROM question.collective
 WHERE run_id = $run
 ORDER BY time_ns DESC, kind, message_bytes, process_group""",
         empty="No collectives ran on a device in this run.",
+        of_gpu=True,
     ),
     Section(
         "predictions",
@@ -523,11 +532,16 @@ def shown_in_order(
     known_as: Mapping[str, str] = _NOTHING,
     part: Part | None = None,
 ) -> list[Shown]:
-    """Sections of a run; those that follow are left out without rows."""
+    """Sections of a run; some are left out without rows."""
+    has_gpu = bool(scalar(connection, _GPU_WORK, [run]))
     made = [
         (section, shown(connection, section, run, known_as, part)) for section in chosen
     ]
-    return [part for section, part in made if part["rows"] or not section.follows]
+    return [
+        part
+        for section, part in made
+        if part["rows"] or not (section.follows or (section.of_gpu and not has_gpu))
+    ]
 
 
 def _predicted(connection: duckdb.DuckDBPyConnection) -> dict[str, pl.DataFrame]:

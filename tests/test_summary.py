@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support import SAMPLES, Ingested, rows
+from support import CORPUS, ROOT, SAMPLES, Ingested, needs_corpus, rows
 from test_modules import event, op
 
 import tracedb
@@ -682,6 +682,30 @@ def test_threads_of_a_server_are_recorded_without_ops(tmp_path: Path) -> None:
     assert "0 ns" not in text
     assert "or the model ran on another thread than the one that starts the" in text
     assert "(start it there, or set profile_all_threads=True" in text
+
+
+@needs_corpus
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+def test_pages_show_what_the_summary_says(page: str, ingested: Ingested) -> None:
+    """Their example is a part of the text of one of PyTorch's own traces."""
+    text = (ROOT / page).read_text()
+    (shown,) = re.findall(r"^```text\n(GPU  .*?)^```", text, re.DOTALL | re.MULTILINE)
+    name = "gaunernst_bert-small-uncased__1016001.json.gz"
+    path = ingested(CORPUS / "tracelens" / "h100" / name)
+    with tracedb.open(path, read_only=True) as database:
+        told = "\n".join(lines(database.summary(), "run.duckdb"))
+    for part in shown.strip().split("\n\n"):
+        assert part in told
+
+
+def test_a_run_of_one_rank_names_its_file(ingested: Ingested) -> None:
+    """Runs in one database would look alike; all of a time is not its largest part."""
+    path = ingested(SAMPLES / "generated_gpu" / "rank0.kineto.json.gz")
+    with tracedb.open(path, read_only=True) as database:
+        told = [*lines(database.summary(), "run.duckdb")]
+    assert told[0].startswith("Run 1: rank 0 of 2; ")
+    assert told[1] == "  rank0.kineto.json.gz"
+    assert "(100.0 % of it)" not in " ".join(told)
 
 
 def test_a_schedule_that_began_anew_has_steps_without_ops(tmp_path: Path) -> None:

@@ -358,6 +358,8 @@ def _figure(name: str, texts: list[str]) -> Iterator[Statement]:
 def _recorded(traces: list[Row]) -> Iterator[Statement]:
     first = traces[0]
     yield Statement("run", f"Run {first['run_id']}: {_who(traces)}; {_gpus(traces)}")
+    if len(traces) == 1 and first["rank"] is not None:
+        yield Statement("fact", shortened(first["file"], _NAME))
     ops, work = (
         sum(row[name] for row in traces) for name in ("op_count", "gpu_op_count")
     )
@@ -655,7 +657,9 @@ def _place(row: Row, rows: dict[str, list[Row]]) -> str:
     is_frame = row["place"] == row["frame"]
     frame = row["frame"] and frame_within(row["frame"], _FRAME)
     name = frame if is_frame else shortened(_plain(row["place"]), _NAME)
-    where = [f" The largest part ({share(part)} of it) is in {name}"]
+    is_all = row["place_ns"] == row["time_ns"]
+    size = "All of it" if is_all else f"The largest part ({share(part)} of it)"
+    where = [f" {size} is in {name}"]
     if row["op"] and row["op"] != row["place"]:
         where.append(f"of {shortened(_plain(row['op']), _NAME)}")
     if row["module"] and row["module"] != row["place"]:

@@ -432,7 +432,10 @@ def launch_bound(recorded: Recorded) -> Iterator[Row]:
 
 
 def _empty_marks(recorded: Recorded) -> Iterator[int]:
-    """The last step of each trace, if it has others, and no op or launch of its own."""
+    """The last step of each trace, if it has others, and no op or launch of its own.
+
+    No sample has one that is cut off.
+    """
     steps, starts = defaultdict(list), defaultdict(list)
     for row in recorded.rows("staging.step"):
         steps[row["trace_id"]].append((row["start_ns"], row["end_ns"], row["step_id"]))

@@ -60,7 +60,7 @@ wait AS (
         GROUP BY trace_id
         HAVING count(DISTINCT device) = 1
     ) USING (trace_id)
-    WHERE kind = 'wait' AND (target = 'device' OR (target = 'stream' AND stream_count = 1))
+    WHERE staging.awaits_all_work(kind, target, stream_count)
 ),
 
 -- By how much each returns after that, by the clocks as they are.

@@ -4,7 +4,8 @@
 -- One row per step.
 -- Key: step_id.
 CREATE TABLE staging.step (
-    -- The step mark's event; of a trace that is one step, the first event of the thread.
+    -- The step mark's event; of a trace that is one step, the first event of the thread; of a
+    -- step whose mark was lost, its first op or launch.
     step_id,
     -- The run.
     run_id,
@@ -25,11 +26,20 @@ CREATE TABLE staging.step (
     -- it: when a program ends its last step, the profiler begins one more, which ends with
     -- the recording. Sums and means over steps leave it out.
     is_empty,
+    -- Whether it is the last of several marks of the profiler, and the recording ended within
+    -- it: it has less than the steps before (`staging.last_step`). Periods, means over steps
+    -- and counts of steps leave it out, too.
+    is_cut,
     -- [ns] End of the last GPU work launched in the step, if any.
     gpu_end_ns
 ) AS
-SELECT step.*, gpu_end_ns
+SELECT
+    step.*,
+    coalesce(last_step.is_empty, false),
+    coalesce(last_step.is_cut, false),
+    gpu_end_ns
 FROM staging.step_range AS step
+LEFT JOIN staging.last_step AS last_step USING (step_id)
 LEFT JOIN (
     SELECT step_id, max(end_ns) AS gpu_end_ns
     FROM staging.step_work

@@ -28,6 +28,9 @@ thread AS (
         pid,
         tid,
         count(*) FILTER (is_step_mark) AS step_count,
+        list(DISTINCT name ORDER BY name) FILTER (
+            is_step_mark AND name LIKE 'ProfilerStep#%'
+        ) AS profiler_marks,
         count(*) FILTER (is_outer AND is_backward) * 10 > count(*) FILTER (is_outer)
         AS goes_backward,
         count(*) FILTER (is_outer AND NOT is_backward AND NOT is_group) AS forward_count,
@@ -88,6 +91,16 @@ ranked AS (
     LEFT JOIN marking USING (trace_id, pid, tid)
     LEFT JOIN flow USING (trace_id, pid, tid)
     LEFT JOIN thread_name USING (trace_id, pid, tid)
+),
+
+-- Threads with the marks of another one, as in `staging.step_copy`.
+compared AS (
+    SELECT
+        *,
+        profiler_marks IS NOT NULL AND row_number() OVER (
+            PARTITION BY trace_id, pid, profiler_marks ORDER BY ordinal
+        ) > 1 AS has_copies
+    FROM ranked
 )
 
 SELECT
@@ -98,10 +111,10 @@ SELECT
     tid,
     name,
     CASE
-        WHEN step_count > 0 OR ordinal = 1 THEN 'main'
+        WHEN step_count > 0 AND NOT has_copies OR ordinal = 1 THEN 'main'
         WHEN name ILIKE '%autograd%' OR goes_backward THEN 'autograd'
         WHEN name ILIKE '%pin_memory%' OR name ILIKE '%dataloader%' THEN 'data_loading'
         ELSE 'other'
     END AS role
-FROM ranked
+FROM compared
 INNER JOIN raw.trace USING (trace_id);

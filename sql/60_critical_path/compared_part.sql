@@ -32,5 +32,7 @@ SELECT
     sum(interval.time_ns)::BIGINT
 FROM critical_path.interval_place AS interval
 INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
+SEMI JOIN critical_path.compared_path AS compared
+    ON path.trace_id = compared.trace_id AND path.path_id = compared.path_id
 WHERE variant_id = 0 AND critical_path.bounds_period(scope, path.trace_id)
 GROUP BY path.run_id, path.trace_id, path_id, kind, module, place;

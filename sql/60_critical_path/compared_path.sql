@@ -1,4 +1,4 @@
--- The compared steps: the measured path of the period of each; in a trace without steps,
+-- The compared steps, if they are whole: the measured path of the period of each; in a trace without steps,
 -- the path of the trace.
 -- One row per path.
 -- Key: trace_id, path_id.
@@ -19,4 +19,7 @@ CREATE VIEW critical_path.compared_path (
 SELECT path.run_id, trace_id, path_id, rank, step, end_ns - start_ns
 FROM critical_path.path AS path
 INNER JOIN staging.trace USING (trace_id)
-WHERE variant_id = 0 AND critical_path.bounds_period(scope, trace_id);
+WHERE
+    variant_id = 0
+    AND critical_path.bounds_period(scope, trace_id)
+    AND (step_id IS NULL OR step_id IN (SELECT step_id FROM staging.whole_step));

@@ -43,7 +43,9 @@ placed AS (
     SELECT node.node_id, node.trace_id, coalesce(step_id, node.trace_id) AS path_id
     FROM graph.node AS node
     LEFT JOIN graph.node_step AS node_step USING (node_id)
-    WHERE step_id IS NOT NULL OR node.trace_id NOT IN (SELECT trace_id FROM staging.step)
+    WHERE
+        step_id IN (SELECT step_id FROM staging.whole_step)
+        OR node.trace_id NOT IN (SELECT trace_id FROM staging.step)
 ),
 
 op AS (

@@ -1,7 +1,7 @@
 -- The per-batch training time: each step as measured and as predicted by each method. It is
 -- the step's period (`critical_path.step_period`), with the times of the host alone and of
 -- the GPU next to it.
--- One row per scenario, method and step.
+-- One row per scenario, method and whole step (`staging.whole_step`).
 -- Key: scenario, method, step_id.
 CREATE VIEW critical_path.step_time (
     -- The scenario; `baseline` has no edits.
@@ -66,6 +66,7 @@ timed AS (
 measured AS (
     SELECT *
     FROM critical_path.step_period
+    SEMI JOIN staging.whole_step USING (step_id)
     WHERE variant_id = 0
 ),
 

@@ -1,6 +1,7 @@
 -- What takes the time, and where? The critical paths of all steps (of the period of each;
 -- without steps, of the trace), grouped by what could be done about it, with the place that
--- has most of it.
+-- has most of it. A last step that is not whole (`staging.whole_step`) is left out, unless
+-- it is asked for.
 -- One row per run and lever.
 -- Key: run_id, lever.
 -- Counts: critical_path.path_lever, critical_path.path.
@@ -20,7 +21,7 @@ CREATE VIEW question.lever (
     time_share,
     -- Steps that have it on their path; for traces without steps, traces.
     path_count,
-    -- [ns] The mean over all paths, of which that of an empty last mark does not count.
+    -- [ns] The mean over all paths.
     mean_ns,
     -- [ns] The part of this time in which a device of the trace was busy.
     busy_ns,
@@ -43,16 +44,21 @@ CREATE VIEW question.lever (
     frame
 ) AS
 WITH
-own AS MATERIALIZED (FROM critical_path.path_lever),
+own AS MATERIALIZED (
+    SELECT *
+    FROM critical_path.path_lever
+    QUALIFY
+        coalesce(step_id IN (SELECT step_id FROM staging.whole_step), true)
+        OR NOT bool_or(step_id IN (SELECT step_id FROM staging.whole_step)) OVER (
+            PARTITION BY run_id
+        )
+),
 
 paths AS (
     SELECT
         run_id,
         sum(time_ns) AS time_ns,
-        greatest(count(DISTINCT {'trace_id': trace_id, 'path_id': path_id}) FILTER (
-            step_id IS NULL
-            OR step_id NOT IN (SELECT step_id FROM staging.step WHERE is_empty)
-        ), 1) AS path_count
+        count(DISTINCT {'trace_id': trace_id, 'path_id': path_id}) AS path_count
     FROM own
     GROUP BY run_id
 ),
@@ -86,6 +92,7 @@ part AS (
         sum(interval.time_ns) AS path_ns
     FROM critical_path.interval_place AS interval
     INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
+    SEMI JOIN own ON path.trace_id = own.trace_id AND path.path_id = own.path_id
     WHERE variant_id = 0 AND critical_path.bounds_period(scope, path.trace_id)
     GROUP BY ALL
 ),

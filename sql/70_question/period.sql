@@ -10,7 +10,8 @@ CREATE VIEW question.period (
     trace_id,
     -- Its rank.
     rank,
-    -- Steps, without an empty last mark. The period of one whose GPU work ends before that of the step before is 0.
+    -- Steps, as in `staging.whole_step`. The period of one whose GPU work ends before that of
+    -- the step before is 0.
     step_count,
     -- [ns] Median of their periods.
     median_ns,
@@ -48,6 +49,7 @@ SELECT
 FROM critical_path.step_period AS period
 INNER JOIN staging.step AS step USING (step_id)
 INNER JOIN staging.trace AS trace ON period.trace_id = trace.trace_id
-WHERE variant_id = 0 AND NOT is_empty
+SEMI JOIN staging.whole_step AS whole ON period.step_id = whole.step_id
+WHERE variant_id = 0
 GROUP BY period.run_id, period.trace_id, rank
 ORDER BY period.run_id, rank, period.trace_id;

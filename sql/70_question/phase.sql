@@ -1,8 +1,8 @@
 -- How much of a step is forward, backward, optimizer and data loading? Means over the
--- steps of each trace; for single steps, `phase_by_step`.
+-- whole steps of each trace; for single steps, `phase_by_step`.
 -- One row per trace and phase.
 -- Key: trace_id, phase.
--- Counts: question.phase_by_step, staging.step.
+-- Counts: question.phase_by_step, staging.whole_step.
 CREATE VIEW question.phase (
     -- The run.
     run_id,
@@ -34,13 +34,14 @@ SELECT
     round(sum(gpu_ns) / step_count)::BIGINT,
     round(sum(path_ns) / step_count)::BIGINT,
     sum(path_ns) / nullif(sum(sum(path_ns)) OVER in_trace, 0)
-FROM question.phase_by_step
+FROM question.phase_by_step AS part
 INNER JOIN (
     SELECT trace_id, greatest(count(step_id), 1) AS step_count
     FROM staging.trace
-    LEFT JOIN staging.step USING (trace_id)
+    LEFT JOIN staging.whole_step USING (trace_id)
     GROUP BY trace_id
 ) USING (trace_id)
+WHERE step_id IS NULL OR step_id IN (SELECT step_id FROM staging.whole_step)
 GROUP BY run_id, trace_id, rank, phase, step_count
 WINDOW in_trace AS (PARTITION BY trace_id)
 ORDER BY

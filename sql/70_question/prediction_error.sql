@@ -1,5 +1,5 @@
 -- How well is each step's time predicted?
--- One row per method and step of the baseline; scenarios were not measured.
+-- One row per method and whole step of the baseline; scenarios were not measured.
 -- Key: method, step_id.
 CREATE VIEW question.prediction_error (
     -- The method, as in `prediction.method`.
@@ -37,6 +37,7 @@ naive AS (
         ))::BIGINT AS naive_ns
     FROM critical_path.step_period AS period
     INNER JOIN staging.step AS step USING (step_id)
+    SEMI JOIN staging.whole_step USING (step_id)
     WHERE variant_id = 0
 )
 

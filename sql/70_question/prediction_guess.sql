@@ -60,6 +60,7 @@ step AS (
     LEFT JOIN graph.clock AS clock ON period.trace_id = clock.trace_id
     LEFT JOIN active USING (step_id)
     LEFT JOIN host USING (step_id)
+    SEMI JOIN staging.whole_step USING (step_id)
     WHERE variant_id = 0
 ),
 

@@ -20,7 +20,7 @@ CREATE VIEW question.recording (
     profiler,
     -- The GPU runtime with its version, such as `CUDA 12.4`; NULL if unknown.
     runtime,
-    -- Steps.
+    -- Steps, as in `staging.whole_step`.
     step_count,
     -- Number of the first step.
     first_step,
@@ -79,8 +79,7 @@ worked AS (
 step_summary AS (
     SELECT
         trace_id, count(*) AS step_count, min(step) AS first_step, max(step) AS last_step
-    FROM staging.step
-    WHERE NOT is_empty
+    FROM staging.whole_step
     GROUP BY trace_id
 ),
 

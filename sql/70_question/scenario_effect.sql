@@ -1,5 +1,5 @@
 -- What does a scenario do to each step, compared with the baseline of the same method?
--- One row per scenario, method and step; empty unless scenarios are requested (`tracedb
+-- One row per scenario, method and whole step (`staging.whole_step`); empty unless scenarios are requested (`tracedb
 -- predict --scenario`).
 -- Key: scenario, method, step_id.
 CREATE VIEW question.scenario_effect (
@@ -51,6 +51,7 @@ INNER JOIN prediction.variant AS base
     ON base.scenario = 'baseline' AND variant.method = base.method
 INNER JOIN critical_path.step_period AS baseline USING (step_id)
 INNER JOIN staging.step AS step USING (step_id)
+SEMI JOIN staging.whole_step USING (step_id)
 INNER JOIN staging.trace AS trace ON edited.trace_id = trace.trace_id
 WHERE variant.scenario <> 'baseline' AND baseline.variant_id = base.variant_id
 ORDER BY edited.variant_id, step_id;

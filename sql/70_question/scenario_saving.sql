@@ -23,6 +23,7 @@ WITH
 gain AS (
     SELECT variant_id, run_id, sum(gain_ns) AS gain_ns
     FROM critical_path.path_gain
+    SEMI JOIN staging.whole_step USING (step_id)
     GROUP BY variant_id, run_id
 ),
 

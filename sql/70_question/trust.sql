@@ -5,7 +5,7 @@
 -- Key: run_id, aspect.
 -- Counts: question.recording, staging.ingest_issue, graph.expected_launch, graph.host_wait,
 -- critical_path.measured_interval, overhead.recording_cost, graph.recorded_work,
--- staging.device.
+-- graph.contradiction, staging.device.
 CREATE VIEW question.trust (
     -- The run.
     run_id,
@@ -21,16 +21,19 @@ CREATE VIEW question.trust (
     -- job that are not in the run). Only if there are any: `estimated` (traces that never ran),
     -- `overrun` (GPU ops whose recorded ends are too late), `gpu_clock` (GPUs whose clocks
     -- differ from the host's), `early_work` (GPU ops that still start before their launch
-    -- does), `untimed` (GPU ops that take no time), `assumed_rank` (traces whose rank follows
-    -- from the order of processes), `repeated_rank` (traces whose rank another one of the run
-    -- has) or `assumed_gpu` (GPUs whose model follows from their properties).
+    -- does), `early_return` (waits that return while the GPU still works), `untimed` (GPU ops
+    -- that take no time), `untimed_op` (ops that do, unlike others of their name), `cut_step`
+    -- (steps in which the recording ended: no mean has them), `lost_step` (steps without a
+    -- mark between others), `assumed_rank` (traces whose rank follows from the order of
+    -- processes), `repeated_rank` (traces whose rank another one of the run has) or
+    -- `assumed_gpu` (GPUs whose model follows from their properties).
     aspect,
     -- Number of such cases; for `clock`, ranks whose order could be different.
     occurrences,
     -- Total number; NULL if not applicable.
     all_count,
-    -- [ns] Their time; NULL if not applicable. For clocks and `early_work`, the largest
-    -- offset.
+    -- [ns] Their time; NULL if not applicable. For clocks, `early_work` and `early_return`,
+    -- the largest offset.
     time_ns,
     -- [1] Its share of all such time; for `profiler` and `overflow`, of the recorded time.
     time_share
@@ -49,13 +52,6 @@ whole AS (
     FROM staging.trace
     INNER JOIN staging.recording USING (trace_id)
     GROUP BY run_id
-),
-
-repaired AS (
-    SELECT run.run_id, sum(occurrences) AS occurrences
-    FROM run
-    LEFT JOIN staging.ingest_issue AS issue ON run.run_id = issue.run_id AND NOT is_note
-    GROUP BY run.run_id
 ),
 
 wait AS (
@@ -82,12 +78,6 @@ path AS (
     GROUP BY run_id
 ),
 
-cost AS (
-    SELECT run_id, sum(event_count) AS event_count, sum(time_ns) AS time_ns
-    FROM overhead.recording_cost
-    GROUP BY run_id
-),
-
 recorded AS (
     SELECT run_id, count(*) AS all_count, count(*) FILTER (is_estimated) AS estimated_count,
         count(rank_assumed_from) AS assumed_count,
@@ -98,9 +88,11 @@ recorded AS (
 ),
 
 found AS (
-    SELECT run_id, 1 AS place, 'repaired' AS aspect, occurrences, NULL AS all_count,
-        NULL AS time_ns, NULL AS all_ns
-    FROM repaired
+    SELECT run.run_id, 1 AS place, 'repaired' AS aspect, sum(occurrences) AS occurrences,
+        NULL AS all_count, NULL AS time_ns, NULL AS all_ns
+    FROM run
+    LEFT JOIN staging.ingest_issue AS issue ON run.run_id = issue.run_id AND NOT is_note
+    GROUP BY run.run_id
     UNION ALL
     SELECT run_id, 2, 'lost_work', count(*) FILTER (NOT has_work), count(*), NULL, NULL
     FROM graph.expected_launch
@@ -108,20 +100,25 @@ found AS (
     UNION ALL
     SELECT
         run_id,
-        unnest([3, 4, 5, 6, 7, 17]),
-        unnest(['lost_launch', 'overlapping', 'overrun', 'gpu_clock', 'early_work', 'untimed']),
-        unnest([
-            sum(lost_count), sum(overlap_count), sum(overrun_count), sum(clock_count),
-            sum(early_count), sum(untimed_count)
-        ]),
-        unnest([
-            sum(all_count), sum(all_count), sum(all_count), sum(device_count), sum(all_count),
-            sum(all_count)
-        ]),
-        unnest([sum(lost_ns), sum(overlap_ns), sum(overrun_ns), max(clock_ns), max(early_ns), NULL]),
-        unnest([sum(time_ns), sum(time_ns), NULL, NULL, NULL, NULL])
+        unnest([3, 4]),
+        unnest(['lost_launch', 'overlapping']),
+        unnest([sum(lost_count), sum(overlap_count)]),
+        sum(all_count),
+        unnest([sum(lost_ns), sum(overlap_ns)]),
+        sum(time_ns)
     FROM graph.recorded_work
     GROUP BY run_id
+    UNION ALL
+    SELECT
+        run_id,
+        coalesce(list_position(['overrun', 'gpu_clock', 'early_work'], aspect) + 4, 17),
+        aspect,
+        sum(occurrences),
+        sum(all_count),
+        CASE aspect WHEN 'overrun' THEN sum(time_ns) ELSE max(time_ns) END,
+        NULL
+    FROM graph.contradiction
+    GROUP BY run_id, aspect
     UNION ALL
     SELECT run_id, 8, 'inferred_wait', inferred_count, all_count, coalesce(inferred_ns, 0),
         time_ns
@@ -131,9 +128,10 @@ found AS (
         coalesce(unexplained_ns, 0), time_ns
     FROM path
     UNION ALL
-    SELECT run_id, 10, 'profiler', event_count, NULL, cost.time_ns, duration_ns
-    FROM cost
+    SELECT run_id, 10, 'profiler', sum(event_count), NULL, sum(time_ns), any_value(duration_ns)
+    FROM overhead.recording_cost
     INNER JOIN run USING (run_id)
+    GROUP BY run_id
     UNION ALL
     SELECT run_id, 11, 'overflow', pause_count, NULL, recorded.time_ns, duration_ns
     FROM recorded
@@ -173,7 +171,6 @@ SEMI JOIN run USING (run_id)
 WHERE
     occurrences > 0
     OR aspect NOT IN (
-        'estimated', 'overrun', 'gpu_clock', 'early_work', 'assumed_rank', 'repeated_rank',
-        'assumed_gpu', 'untimed'
+        'estimated', 'assumed_rank', 'repeated_rank', 'assumed_gpu'
     )
-ORDER BY run_id, place;
+ORDER BY run_id, place, aspect;

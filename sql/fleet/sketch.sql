@@ -66,6 +66,7 @@ timed AS (
             period.end_ns - period.start_ns AS period_ns,
             step.end_ns - step.start_ns AS host_ns
         FROM staging.step AS step
+        SEMI JOIN staging.whole_step USING (step_id)
         INNER JOIN critical_path.step_period AS period USING (step_id)
         WHERE variant_id = 0
     )

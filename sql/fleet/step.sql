@@ -1,5 +1,5 @@
 -- The steps of a trace: the rows that a lake stores for questions of the fleet.
--- One row per step that takes time.
+-- One row per whole step (`staging.whole_step`) that takes time.
 -- Key: step_id.
 CREATE VIEW fleet.step (
     -- The step, by its number in the lake.
@@ -43,6 +43,7 @@ SELECT
     coalesce(op_count, 0),
     coalesce(gpu_op_count, 0)
 FROM staging.step AS step
+SEMI JOIN staging.whole_step USING (step_id)
 INNER JOIN critical_path.step_period AS period USING (step_id)
 INNER JOIN staging.trace AS trace ON step.trace_id = trace.trace_id
 LEFT JOIN work ON step.step_id = work.step_id

@@ -23,6 +23,7 @@ from tracedb.errors import ForeignFileError, IngestError
 from tracedb.ingest import (
     clocks,
     culprit,
+    ends,
     files,
     merged,
     nesting,
@@ -265,6 +266,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
                 _nest(connection, corrected)
                 _compute(connection, concerned, {"staging"}, job.progress)
             count_unread(connection, new)
+            ends.count_marks(connection, new)
             steps.verify(connection, marked, job.step_mark)
     with _spared(connection, job, _to_compute):
         _compute(connection, concerned, {*layers} - {"staging"}, job.progress)
@@ -400,6 +402,7 @@ def _load(
     trace_ids = [each for together in jobs for each in together]
     for each in trace_ids:
         returns.bound(connection, each)
+        ends.bound(connection, each)
     if not job.run:
         for together in jobs[1:]:
             another = runs.create(connection, name, first.run_id)

@@ -208,7 +208,11 @@ WORDS = {
     "overrun": "ends after later work",
     "gpu_clock": "clock differences of GPUs",
     "early_work": "work before its launch",
+    "early_return": "waits that return early",
     "untimed": "GPU ops without a duration",
+    "untimed_op": "ops without a duration",
+    "cut_step": "steps that are cut off",
+    "lost_step": "steps without a mark",
     "inferred_wait": "waits inferred",
     "profiler": "profiling overhead",
     "overflow": "profiler pauses",
@@ -283,6 +287,35 @@ def _untimed(row: Row) -> str:
     return (
         f"{_of(row)} GPU ops are recorded to take no time: their ends were lost, so "
         "the GPU seems idle while they run"
+    )
+
+
+def _early_return(row: Row) -> str:
+    return (
+        f"{_of(row)} waits return before the GPU work that they wait for ends, by up "
+        f"to {duration(row['time_ns'])}: the clocks of host and GPU drift apart, so "
+        "times between a launch and its work are wrong"
+    )
+
+
+def _untimed_op(row: Row) -> str:
+    return (
+        f"{_of(row)} ops are recorded to take no time, unlike others of their name: "
+        "their ends were lost, so what they ran seems to be outside of them"
+    )
+
+
+def _cut_step(row: Row) -> str:
+    return (
+        f"the recording ended within {_of(row)} steps, the last one of its trace: "
+        "periods and means leave it out"
+    )
+
+
+def _lost_step(row: Row) -> str:
+    return (
+        f"{counted(row['occurrences'], 'step')} between others, several in a row, have "
+        "no mark: their time is in the period of the step after them"
     )
 
 
@@ -368,7 +401,11 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "overrun": _overrun,
     "gpu_clock": _gpu_clock,
     "early_work": _early_work,
+    "early_return": _early_return,
     "untimed": _untimed,
+    "untimed_op": _untimed_op,
+    "cut_step": _cut_step,
+    "lost_step": _lost_step,
     "inferred_wait": _inferred_wait,
     "unexplained": _unexplained,
     "profiler": _profiler,

@@ -78,6 +78,7 @@ _LEAST_NS = 500
         "tracedb whatif run.duckdb --remove 'op:aten::item' --name 'no item'",
         "tracedb whatif run.duckdb --set gpu=H200 --set 'dtype=bf16:gemm*'",
         "tracedb whatif run.duckdb --set batch=4096",
+        "tracedb whatif run.duckdb --set ranks=64",
         "tracedb whatif run.duckdb --rank 3 --edit 'host:T2 -2us'",
         "tracedb whatif run.duckdb --edit gpu:kernel --sweep factor=0.1..1:10",
         "tracedb whatif run.duckdb --scenario faster.toml --rows path --format csv",
@@ -105,9 +106,9 @@ _LEAST_NS = 500
     "settings",
     multiple=True,
     metavar="SETTING",
-    help="Change the GPU, type or batch: gpu=H200, dtype=bf16, dtype=bf16:gemm* (only "
-    "these kernels), batch=4096 (also for ops on the CPU), 'batch=4096 from_batch=512' "
-    "(the recorded size).",
+    help="Change the GPU, type, batch or number of ranks: gpu=H200, dtype=bf16, "
+    "dtype=bf16:gemm* (only these kernels), batch=4096 (also for ops on the CPU), "
+    "'batch=4096 from_batch=512' (the recorded size), ranks=64.",
 )
 @click.option(
     "--name", metavar="TEXT", help="Name of the scenario that these edits form."
@@ -427,6 +428,8 @@ _HELD = {
     "gpu=": "kept as recorded: host times, links between machines, which kernels run",
     "dtype=": "kept as recorded: which kernels run; autocast would add casts",
     "batch=": "kept as recorded: host times, which kernels run, gradient messages",
+    "ranks=": "kept as recorded: sizes of messages, and waits for late ranks;\n"
+    "  between nodes, the network is what `tracedb kernels hardware` lists",
 }
 _SIZES_FROM = {
     "runs": "how sizes follow it is known from other runs of the same ops",

@@ -352,7 +352,7 @@ def test_arrays_and_sql_agree(
         ("gpu=CPU", "unknown GPU CPU; known: V100S, "),
         ("dtype=bf16:memcpy", "nothing that it selects has known shapes and types"),
         ("gpu=A100:conv*", "no GPU work with family conv* in this database; nearest"),
-        ("gpu=H200 gpu=A100:gemm*", "two edits change the GPU, the type or the batch"),
+        ("gpu=H200 gpu=A100:gemm*", "two edits change the GPU, the type, the batch"),
     ],
 )
 def test_impossible_settings_are_refused(

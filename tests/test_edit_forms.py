@@ -53,6 +53,7 @@ OF_VALUE: dict[str, st.SearchStrategy[Any]] = {
     "to_dtype": st.sampled_from(DTYPES),
     "to_batch": st.integers(1, 10**9),
     "from_batch": st.integers(1, 10**9),
+    "to_ranks": st.integers(2, 10**6),
     "gaps": st.sampled_from(["longest", "all"]),
     "place": st.sampled_from(["before", "after"]),
     "to_stream": st.integers(0, 10**17),

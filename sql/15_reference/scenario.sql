@@ -77,6 +77,8 @@ CREATE TABLE reference.scenario (
     to_batch BIGINT,
     -- The recorded batch size.
     from_batch BIGINT,
+    -- New number of ranks of the groups of its collectives.
+    to_ranks BIGINT,
     -- Which gaps remain around removed ops: `longest` or `all`.
     gaps VARCHAR,
     -- Where an insertion goes: `before` or `after`.

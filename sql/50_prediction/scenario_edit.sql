@@ -96,6 +96,8 @@ CREATE VIEW prediction.scenario_edit (
     to_batch,
     -- The recorded batch size; NULL: as far as the recording shows it.
     from_batch,
+    -- New number of ranks of the groups of collectives; NULL: unchanged.
+    to_ranks,
     -- For removed ops, which of the gaps around them remain: the `longest` of those that
     -- merge (NULL: likewise), or `all`.
     gaps,
@@ -136,10 +138,7 @@ SELECT
     edit.set_ns,
     CASE edit.action WHEN 'ideal' THEN 'ideal' ELSE edit.set_to END,
     edit.from_run,
-    edit.to_gpu,
-    edit.to_dtype,
-    edit.to_batch,
-    edit.from_batch,
+    edit.to_gpu, edit.to_dtype, edit.to_batch, edit.from_batch, edit.to_ranks,
     edit.gaps,
     edit.place,
     edit.host_ns,
@@ -169,9 +168,9 @@ FROM (
                     awaited_device VARCHAR, thread VARCHAR, nodes BIGINT[], action VARCHAR,
                     factor DOUBLE, add_ns BIGINT, set_ns BIGINT, set_to VARCHAR,
                     from_run BIGINT, to_gpu VARCHAR, to_dtype VARCHAR, to_batch BIGINT,
-                    from_batch BIGINT, gaps VARCHAR, place VARCHAR, host_ns BIGINT,
-                    gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT, until VARCHAR,
-                    workers BIGINT, ahead BIGINT
+                    from_batch BIGINT, to_ranks BIGINT, gaps VARCHAR, place VARCHAR,
+                    host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT,
+                    until VARCHAR, workers BIGINT, ahead BIGINT
                 )[] AS edits
             -- Parts that look for edits are not even planned while there are none.
             WHERE getvariable('edits') IS NOT NULL

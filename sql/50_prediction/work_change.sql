@@ -1,5 +1,6 @@
--- GPU work that scenarios move: to another GPU, type of elements or batch size, or several
--- of these.
+-- GPU work that scenarios move: to another GPU, type of elements, batch size or number of
+-- ranks, or several of these. Of the collectives, those with a known message between more
+-- than a sender and a receiver get other ranks.
 -- One row per scenario and GPU op that it moves.
 -- Key: scenario, gpu_op_id.
 CREATE VIEW prediction.work_change (
@@ -20,6 +21,8 @@ CREATE VIEW prediction.work_change (
     to_batch,
     -- The recorded batch size given in the edit; 0: none.
     from_batch,
+    -- New number of ranks of its group; NULL: unchanged.
+    to_ranks,
     -- All of these changes as one text: `gpu=H200 dtype=bf16`.
     change,
     -- Different values given by edits for one of these: at most one is allowed.
@@ -34,24 +37,39 @@ SELECT
     min(edit.to_dtype) AS dtype,
     min(edit.to_batch) AS batch,
     coalesce(min(edit.from_batch), 0) AS recorded,
+    min(edit.to_ranks) FILTER (is_of_group) AS ranks,
     concat_ws(
         ' ',
         'gpu=' || gpu,
         'dtype=' || dtype,
         'batch=' || batch,
-        CASE WHEN recorded > 0 THEN 'from_batch=' || recorded END
+        CASE WHEN recorded > 0 THEN 'from_batch=' || recorded END,
+        'ranks=' || ranks
     ),
     greatest(
         count(DISTINCT edit.to_gpu),
         count(DISTINCT edit.to_dtype),
         count(DISTINCT {'to': edit.to_batch, 'from': edit.from_batch})
-        FILTER (edit.to_batch IS NOT NULL)
+        FILTER (edit.to_batch IS NOT NULL),
+        count(DISTINCT edit.to_ranks)
     )
 FROM prediction.chosen_work AS work
 INNER JOIN prediction.scenario_edit AS edit
     ON work.scenario = edit.scenario AND work.edit = edit.position
 INNER JOIN staging.gpu_op USING (gpu_op_id)
+LEFT JOIN (
+    SELECT op_id, bool_and(op <> 'send_recv') AS is_of_group
+    FROM prediction.op_problem
+    WHERE family = 'collective'
+    GROUP BY op_id
+) AS message
+    USING (op_id)
 WHERE
     work.target IN ('gpu', 'op')
-    AND (edit.to_gpu IS NOT NULL OR edit.to_dtype IS NOT NULL OR edit.to_batch IS NOT NULL)
+    AND (
+        edit.to_gpu IS NOT NULL
+        OR edit.to_dtype IS NOT NULL
+        OR edit.to_batch IS NOT NULL
+        OR (edit.to_ranks IS NOT NULL AND is_of_group)
+    )
 GROUP BY work.scenario, gpu_op_id;

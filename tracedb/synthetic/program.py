@@ -151,6 +151,8 @@ class Collective:
         stem = {
             "allreduce": "AllReduce_Sum_f32_RING_LL",
             "broadcast": "Broadcast_RING_LL",
+            "_allgather_base": "AllGather_RING_LL",
+            "_reduce_scatter_base": "ReduceScatter_Sum_f32_RING_LL",
             "all_to_all": "SendRecv",
             "message": "SendRecv",
         }[self.name]

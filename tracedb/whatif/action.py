@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from tracedb.errors import ScenarioError
 from tracedb.whatif.selection import wrong_expression
-from tracedb.words import counted
+from tracedb.words import counted, shortened
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,8 +33,8 @@ STATISTICS: tuple[str, ...] = get_args(Statistic)
 
 Dtype = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 DTYPES: tuple[str, ...] = get_args(Dtype)
-ELSEWHERE = ("to_gpu", "to_dtype", "to_batch")
-"""The values that change GPU, type or batch size (`tracedb.whatif.changed_work`)."""
+ELSEWHERE = ("to_gpu", "to_dtype", "to_batch", "to_ranks")
+"""The values that `tracedb.whatif.changed_work` handles: work elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,8 @@ def _wrong_set(edit: Change) -> str | None:
     for field in ELSEWHERE:
         if edit.target == "host" and getattr(edit, field) is not None:
             return f"{field} applies to GPU work; use the target gpu or op, not host"
+    if edit.to_ranks is not None and (edit.target, edit.type) != ("gpu", "collective"):
+        return "to_ranks applies to collectives; write gpu:collective"
     if edit.from_batch is not None and edit.to_batch is None:
         return "from_batch is the recorded batch size; add to_batch"
     if edit.target == "op" and edit.set_ns is not None:
@@ -213,6 +215,7 @@ SELECT
         WHEN until IS NOT NULL THEN action || ' until'
         WHEN action = 'overlap' THEN action || ' ' || target
         WHEN edit.to_dtype IS NOT NULL THEN 'to_dtype'
+        WHEN edit.to_ranks IS NOT NULL THEN 'to_ranks'
         ELSE action
     END,
     edit.from_run
@@ -223,6 +226,7 @@ WHERE
         set_to IS NOT NULL
         OR from_run IS NOT NULL
         OR to_dtype IS NOT NULL
+        OR to_ranks IS NOT NULL
         OR action IN ('fuse', 'graph', 'overlap')
     )
     AND done.edit IS NULL
@@ -259,6 +263,7 @@ _ALONE = {
         "nothing that it selects has known shapes and types; record with "
         "record_shapes=True"
     ),
+    "to_ranks": "the message of no collective that it selects is known",
     "fuse": (
         "no two kernels that it selects follow each other on a stream without a "
         "wait in between"
@@ -289,7 +294,7 @@ WITH twice AS (
     UNION ALL
     SELECT variant_id, 'set the time of' FROM prediction.gpu_edit WHERE set_count > 1
     UNION ALL
-    SELECT variant_id, 'change the GPU, the type or the batch size of'
+    SELECT variant_id, 'change the GPU, the type, the batch size or the ranks of'
     FROM prediction.work_change
     INNER JOIN prediction.variant USING (scenario)
     WHERE value_count > 1
@@ -336,6 +341,41 @@ def check_conflicts(connection: duckdb.DuckDBPyConnection) -> None:
         )
 
 
+# Edits of the number of ranks that select groups with different ranks on one rank.
+_GROUPS = """
+SELECT edit.scenario, edit.position, list(DISTINCT known.name ORDER BY known.name)
+FROM prediction.scenario_edit AS edit
+INNER JOIN prediction.chosen_work AS work
+    ON edit.scenario = work.scenario AND edit.position = work.edit
+INNER JOIN (
+    SELECT
+        *,
+        process_group AS name,
+        regexp_extract(name, '\\[.*') AS members,
+        CASE members WHEN '' THEN group_size::VARCHAR ELSE members END AS ranks
+    FROM staging.collective
+) AS known
+    ON gpu_op_id = node_id
+WHERE to_ranks IS NOT NULL AND kind NOT IN ('send', 'recv')
+GROUP BY edit.scenario, scenario_position, edit.position, known.trace_id
+HAVING count(DISTINCT known.ranks) > 1
+ORDER BY scenario_position, edit.position
+LIMIT 1
+"""
+
+
+def check_groups(connection: duckdb.DuckDBPyConnection) -> None:
+    """Raise `ScenarioError` for an edit that gives other ranks to unlike groups."""
+    found = connection.execute(_GROUPS).fetchone()
+    if found:
+        scenario, edit, groups = found
+        listed = ", ".join(f'"{shortened(group, 40)}"' for group in groups)
+        raise ScenarioError(
+            f"scenario {scenario}, edit {edit}: it selects process groups of different "
+            f"ranks: {listed}; add process_group=PATTERN"
+        )
+
+
 def _wrong_target(target: str, action: str) -> str:
     possible = [name for name, rule in RULES.items() if target in rule.targets]
     return f"{target} has no action {action}; available: {', '.join(possible)}"
@@ -345,7 +385,7 @@ _ACTION_HELP = {
     "scale": "scale changes times by factor and add_ns",
     "set": (
         "set sets times to set_ns, to those of others of the kind (set_to) or from "
-        "from_run, or changes the GPU, type or batch size of GPU work"
+        "from_run, or changes the GPU, type, batch size or ranks of GPU work"
     ),
     "ideal": "ideal gives all ranks the mean time of the ranks",
     "remove": "remove makes the time 0",

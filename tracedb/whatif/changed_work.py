@@ -1,11 +1,12 @@
-"""Predict work on another GPU, of another type, or at another batch size.
+"""Predict work on another GPU, of another type, batch size or number of ranks.
 
 The relations that describe GPU work and its roofline are computed again, in memory,
-over the changed devices, types and sizes (`tracedb.whatif.batch_change`). Kernel models
-predict them as in any trace. `reference.changed_estimate` holds the predictions for the
-recorded and the changed work; `prediction.changed_time` turns them into factors. In
-traces without GPU work, ops that compute on the host get the other batch size:
-`reference.op_estimate` holds their work, and `prediction.changed_op_time` their times.
+over the changed devices, types, sizes (`tracedb.whatif.batch_change`) and ranks. Kernel
+models predict them as in any trace. `reference.changed_estimate` holds the predictions
+for the recorded and the changed work; `prediction.changed_time` turns them into
+factors. In traces without GPU work, ops that compute on the host get the other batch
+size: `reference.op_estimate` holds their work, and `prediction.changed_op_time` their
+times.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tracedb.duck import literal, one_thread, quoted, registered, scalar
 from tracedb.errors import ScenarioError
 from tracedb.near import alike, meant
 from tracedb.whatif import batch_change
+from tracedb.whatif.action import ELSEWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -60,11 +62,11 @@ _UNITS = ("fp32", "tf32")
 _TYPED = r'(["(\[,])(?:float|c10::(?:Half|BFloat16|Float8_\w+))([")\],])'
 
 _CHANGES = """
-SELECT DISTINCT change, to_gpu, to_dtype, to_batch, from_batch
+SELECT DISTINCT change, to_gpu, to_dtype, to_batch, from_batch, to_ranks
 FROM prediction.work_change
 WHERE value_count = 1
 UNION
-SELECT DISTINCT change, NULL, NULL, to_batch, from_batch
+SELECT DISTINCT change, NULL, NULL, to_batch, from_batch, NULL
 FROM prediction.op_change
 WHERE value_count = 1
 ORDER BY ALL
@@ -112,7 +114,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """The GPU, type and batch size that work is changed to."""
+    """The GPU, type, batch size and number of ranks that work is changed to."""
 
     change: str = ""
     """The change as text, as in `prediction.work_change`."""
@@ -120,6 +122,7 @@ class Elsewhere:
     to_dtype: str | None = None
     to_batch: int | None = None
     from_batch: int = 0
+    to_ranks: int | None = None
     on_host: bool = False
     """Whether ops that compute on the host are included."""
 
@@ -134,6 +137,9 @@ class Elsewhere:
         if self.to_batch is not None:
             scaled = _scaled_arguments(self.to_batch, self.from_batch)
             found |= _sized(scaled)
+        if self.to_ranks is not None:
+            messages = found.get(_MESSAGES, f"FROM {_STORED_NAME}.{_MESSAGES}")
+            found[_MESSAGES] = _among(self.to_ranks, messages, self.to_gpu)
         if self.to_dtype is not None:
             arguments = found.get(_ARGUMENTS, f"FROM {_STORED_NAME}.{_ARGUMENTS}")
             found[_ARGUMENTS] = _retyped(self.to_dtype, arguments)
@@ -171,8 +177,8 @@ def named(connection: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> list[
 
 
 def are_changed(edits: Sequence[Edit]) -> bool:
-    """Whether edits change the GPU, type or batch size of work."""
-    return any(edit.to_gpu or edit.to_dtype or edit.to_batch for edit in edits)
+    """Whether edits change the GPU, type, batch size or ranks of work."""
+    return any(getattr(edit, value) for edit in edits for value in ELSEWHERE)
 
 
 def estimate(cursor: duckdb.DuckDBPyConnection, stored: str) -> None:
@@ -330,6 +336,39 @@ def _sized(scaled: str) -> dict[str, str]:
         _MESSAGES: f"SELECT own.* REPLACE ({sent}) "
         f"FROM {_STORED_NAME}.{_MESSAGES} AS own {joined}",
     }
+
+
+def _among(ranks: int, messages: str, gpu: str | None) -> str:
+    """A query for collectives among other ranks, with what each rank then sends.
+
+    Sizes stay: gradients, a model's parameters, what a rank has for all others. Nodes
+    hold as many ranks as before; those of a single node grow to the GPUs that it has.
+    """
+    hardware = "device.hardware" if gpu is None else literal(gpu)
+    per_node = f"""
+        CASE
+            WHEN own.ranks_per_node < own.ranks THEN least(own.ranks_per_node, {ranks})
+            ELSE least({ranks}, greatest(own.ranks, coalesce(devices_per_node, 0)))
+        END AS ranks_per_node
+    """
+    return f"""
+        WITH node AS (
+            SELECT trace_id, max(devices_per_node) AS devices_per_node
+            FROM {_STORED_NAME}.prediction.kernel_device AS device
+            INNER JOIN {_STORED_NAME}.prediction.hardware AS hardware
+                ON hardware.hardware = {hardware}
+            GROUP BY trace_id
+        ),
+
+        problem AS (
+            SELECT own.* REPLACE ({ranks} AS ranks, {per_node})
+            FROM ({messages}) AS own
+            LEFT JOIN node USING (trace_id)
+            WHERE op <> 'send_recv'
+        )
+
+        {catalog.find(_MESSAGES).counting}
+    """
 
 
 def _retyped(dtype: str, arguments: str) -> str:

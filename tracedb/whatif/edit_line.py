@@ -11,12 +11,14 @@ For example, `gpu:*gemm* x0.5` halves the time of GPU work with such names, `hos
 remove` removes ops. Fields and actions are those of `tracedb.Edit`, in any order after
 the target.
 
-    setting   = ("gpu" | "dtype" | "batch") "=" value [":" chosen] {field "=" value}
+    setting   = name "=" value [":" chosen] {field "=" value}
+    name      = "gpu" | "dtype" | "batch" | "ranks"
     chosen    = type | family | pattern
 
 A setting is short for an edit of GPU work: `gpu=H200` is `gpu set to_gpu=H200`,
-`dtype=bf16:gemm*` is `gpu family=gemm* set to_dtype=bf16`, and `batch=4096
-from_batch=512` is `gpu set to_batch=4096 from_batch=512`.
+`dtype=bf16:gemm*` is `gpu family=gemm* set to_dtype=bf16`, `batch=4096 from_batch=512`
+is `gpu set to_batch=4096 from_batch=512`, and `ranks=64 process_group=1*` is
+`gpu:collective process_group=1* set to_ranks=64`.
 """
 
 from __future__ import annotations
@@ -124,7 +126,12 @@ def parse(text: str) -> Change:
     return msgspec.convert(fields, Change)
 
 
-_SETTINGS = {"gpu": "to_gpu", "dtype": "to_dtype", "batch": "to_batch"}
+_SETTINGS = {
+    "gpu": "to_gpu",
+    "dtype": "to_dtype",
+    "batch": "to_batch",
+    "ranks": "to_ranks",
+}
 # A value, which may contain spaces, a selection, and fields.
 _SETTING = re.compile(r"(?P<value>[^:=]+?)(?::(?P<chosen>\S.*)|\s+(?P<rest>\w+=.*))?")
 
@@ -155,6 +162,8 @@ def parse_setting(text: str) -> Change:
     change = parse(f"gpu{chosen}")
     if change.name is not None and _is_of_family(change.name):
         change = structs.replace(change, name=None, family=change.name)
+    if field == "to_ranks":
+        change = structs.replace(change, type="collective")
     return structs.replace(change, action="set", **{field: value})
 
 

@@ -54,6 +54,7 @@ FIELDS = selection.WANTED | {
     "to_dtype": f"one of {', '.join(DTYPES)}",
     "to_batch": "a whole number from 1 to 1e9",
     "from_batch": "a whole number from 1 to 1e9",
+    "to_ranks": "a whole number from 2 to 1e6",
     "gaps": "longest or all",
     "place": "before or after",
     "host_ns": "a whole number of nanoseconds, from 0 to 1e15",
@@ -70,6 +71,7 @@ FIELDS = selection.WANTED | {
 _Duration = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 _Batch = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+_Ranks = Annotated[int, msgspec.Meta(ge=2, le=10**6)]
 
 
 class Change(Selection, frozen=True, kw_only=True):
@@ -85,6 +87,7 @@ class Change(Selection, frozen=True, kw_only=True):
     to_dtype: Dtype | None = None
     to_batch: _Batch | None = None
     from_batch: _Batch | None = None
+    to_ranks: _Ranks | None = None
     gaps: Literal["longest", "all"] | None = None
     place: Literal["before", "after"] | None = None
     host_ns: _Duration | None = None

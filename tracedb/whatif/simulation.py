@@ -16,7 +16,7 @@ from tracedb import catalog, overhead_library, usual_overheads
 from tracedb.duck import connections, literal, quoted, scalar
 from tracedb.errors import ScenarioError
 from tracedb.whatif import batch_change, changed_work, twin
-from tracedb.whatif.action import check_conflicts, check_effects
+from tracedb.whatif.action import check_conflicts, check_effects, check_groups
 from tracedb.whatif.scenario import check_matches, chosen_nodes, set_edits
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
             if edits:
                 check_matches(cursor, edits)
                 check_effects(cursor)
+            if any(edit.to_ranks for edit in edits):
+                check_groups(cursor)
             if len({edit.scenario for edit in edits}) < len(edits):
                 check_conflicts(cursor)
             if library is not None:

@@ -74,7 +74,7 @@ _LEAST_NS = 500
 @click.command(
     epilog=options.examples(
         "tracedb whatif run.duckdb",
-        "tracedb whatif run.duckdb --edit 'gpu family=gemm x0.5' --edit 'host:T2 -2us'",
+        "tracedb whatif run.duckdb --edit 'gpu family=gemm x0.5'",
         "tracedb whatif run.duckdb --remove 'op:aten::item' --name 'no item'",
         "tracedb whatif run.duckdb --set gpu=H200 --set 'dtype=bf16:gemm*'",
         "tracedb whatif run.duckdb --set batch=4096",

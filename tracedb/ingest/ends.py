@@ -60,7 +60,7 @@ FROM (
     WITH
     event AS (
         SELECT event_id, pid, tid, ts_ns, ts_ns + dur_ns AS end_ns,
-            (cat = 'cpu_op' OR regexp_matches(name, '::|Backward'))
+            regexp_matches(name, '::|Backward')
             AND NOT staging.is_posted_message(name)
             AND NOT staging.is_process_group_op(name) AS is_op
         FROM raw.event

@@ -114,6 +114,8 @@ def test_the_text_says_where_to_look(known: Path) -> None:
     assert "busy 15.0 %: kernels 15.0 %" in text
     assert "recorded with Python stacks, without shapes or memory" in text
     assert "no modules" not in text
+    takes = text.partition("What takes the time")[2].partition("How far to trust")[0]
+    assert takes.split("\n")[-3].endswith(f"-> tracedb whatif {known}")
 
 
 def test_the_rank_that_others_wait_for_is_named(ingested: Ingested) -> None:

@@ -627,6 +627,9 @@ def _levers(
         if row["module"] and not are_modules_named:
             yield Statement("command", f"tracedb ask {database} module_class")
             are_modules_named = True
+    if large:
+        yield Statement("fact", "Other work may take over what a change saves. Try it:")
+        yield Statement("command", f"tracedb whatif {database}")
 
 
 def _each(rows: dict[str, list[Row]], part: Part) -> str:

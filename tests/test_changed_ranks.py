@@ -315,3 +315,21 @@ def test_a_setting_of_ranks_is_shorthand_for_an_edit() -> None:
     for text in ("ranks=1", "ranks=", "ranks=all"):
         with pytest.raises(ScenarioError, match=r"setting '.*(expected|must be)"):
             parse_setting(text)
+
+
+def test_a_network_that_begins_or_ceases_has_a_wide_band(tmp_path: Path) -> None:
+    """From two nodes to one, as from one to two; not from two to four."""
+    path = among(written(tmp_path, PROGRAM)[0], 16)
+    settings = ("ranks=8", "ranks=32")
+    edits = [of_scenario(text, parse_setting(text)) for text in settings]
+    with tracedb.open() as database:
+        database.ingest([path])
+        with database.simulate(["replay"], edits) as beside:
+            found = dict(
+                rows(
+                    beside,
+                    "SELECT scenario, max(high_ratio / ratio) "
+                    "FROM prediction.changed_time GROUP BY ALL",
+                )
+            )
+    assert found["ranks=8"] == pytest.approx(2.5 * found["ranks=32"], rel=1e-3)

@@ -2,15 +2,16 @@
 -- number of ranks (`prediction.work_change`): a model's prediction for the target, divided by the
 -- same model's prediction for what was recorded, so that an error on both sides cancels. Kernel
 -- models are used if they cover the op on both sides, for all kernels of an op together;
--- otherwise the roofline of the kernel. Unknown work on another GPU is assumed to be memory-
--- bound: its floor becomes the other's floor, and the rest scales with the bandwidths.
+-- otherwise the roofline of the kernel. Unknown work on another GPU is assumed to be
+-- memory-bound: its floor becomes the other's floor, and the rest scales with the bandwidths.
 -- Collectives scale with the links, by the roofline; those of more than 8 ranks use a network,
 -- which another GPU does not change, and stay. For other numbers of ranks, models of collectives
--- are used if both numbers were measured; a network that was not in use before is the one listed
--- for the GPU, with a wider band. Copies, and work of unknown shape or type, stay if another type
--- is requested. At another batch size, unknown work beyond its floor scales with the elements of
--- its op; if these are unknown, it stays. Bands are those of the model for the target, as wide as
--- its errors on kernels outside its training data; unchanged work has none.
+-- are used if both numbers were measured; where nodes begin or cease to use their network, which
+-- is the one listed for the GPU, the band is wider. Copies, and work of unknown shape or type,
+-- stay if another type is requested. At another batch size, unknown work beyond its floor scales
+-- with the elements of its op; if these are unknown, it stays. Bands are those of the model for
+-- the target, as wide as its errors on kernels outside its training data; unchanged work has
+-- none.
 -- Without edits it is empty.
 -- One row per scenario and GPU op that it moves.
 -- Key: scenario, gpu_op_id.
@@ -120,7 +121,8 @@ known AS (
         END AS ratio,
         -- On two clusters, four of five such factors were off by up to 3.6: 2.5 / 0.7.
         if(
-            ranks_per_node >= ranks AND to_ranks > greatest(ranks, own.devices_per_node), 2.5, 1
+            ranks_per_node >= ranks AND to_ranks > greatest(ranks, own.devices_per_node)
+            OR ranks_per_node < ranks AND to_ranks <= ranks_per_node, 2.5, 1
         ) AS network_factor,
         CASE
             WHEN basis = 'model' THEN changed.model_low_ns / changed.model_ns

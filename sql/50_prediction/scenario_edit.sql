@@ -69,11 +69,11 @@ CREATE VIEW prediction.scenario_edit (
     nodes,
     -- The action: `scale` (multiplies a time and adds to it), `set` (sets a time to a
     -- value, or to that of another step, rank or run; puts GPU work on another GPU, or
-    -- changes its type or batch size), `ideal` (the mean over all ranks), `remove` (removes
-    -- GPU work or host time), `unsync` (removes waits), `fuse` (merges GPU work), `graph`
-    -- (launches it as one), `insert` (adds GPU work next to it, or an op next to ops),
-    -- `move` (moves GPU work to another stream) or `overlap` (GPU work runs concurrently
-    -- until its consumer; host time is done ahead of its thread).
+    -- changes its type, batch size or ranks), `ideal` (the mean over all ranks), `remove`
+    -- (removes GPU work or host time), `unsync` (removes waits), `fuse` (merges GPU work),
+    -- `graph` (launches it as one), `insert` (adds GPU work next to it, or an op next to
+    -- ops), `move` (moves GPU work to another stream) or `overlap` (GPU work runs
+    -- concurrently until its consumer; host time is done ahead of its thread).
     action,
     -- Factor for the time.
     factor,

@@ -1,4 +1,4 @@
--- How long does GPU work take that a scenario moves to another GPU, type or batch size, and
+-- How long does GPU work take with another GPU, type, batch size or number of ranks, and
 -- what is that based on? Measured time multiplied by a model's prediction for the target
 -- over its prediction for the source.
 -- One row per scenario, run, name of GPU work, family and basis; empty unless scenarios are

@@ -127,7 +127,7 @@ def _wrong_values(edit: Change, action: str) -> str | None:
 
 
 def _wrong_set(edit: Change) -> str | None:
-    """Whether host time gets a GPU, type or batch size, or ops a single time."""
+    """Whether host time gets what only GPU work has, or ops a single time."""
     for field in ELSEWHERE:
         if edit.target == "host" and getattr(edit, field) is not None:
             return f"{field} applies to GPU work; use the target gpu or op, not host"

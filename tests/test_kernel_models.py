@@ -1220,7 +1220,7 @@ MISTAKES = {
     "csv": "the columns a, b match no known format",
     "plain": "write_parquet(..., metadata={'tracedb.measurements': '1'})",
     "other": "match no known format",
-    "absent": "absent: no such file or folder",
+    "absent": "absent: cannot be read: No such file or directory",
 }
 
 

@@ -124,9 +124,7 @@ def _files(paths: Sequence[str | Path]) -> Iterator[tuple[Path, bool]]:
             mode = path.stat()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise MeasurementError(
-                f"{path}: no such file or folder: {reason}"
-            ) from error
+            raise MeasurementError(f"{path}: cannot be read: {reason}") from error
         if not S_ISDIR(mode.st_mode):
             yield path, True
             continue

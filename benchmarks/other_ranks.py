@@ -33,6 +33,8 @@ the rooflines of the links and of the network listed for the GPU, compared with 
 factor measured between the same two numbers. Four of five factors are off by at most
 this many times; in brackets, if the time stayed as it was. Messages of 1 MiB and more
 are long. Where models have measured both numbers of ranks, `whatif` uses these instead.
+Written by `benchmarks/other_ranks.py` from tables of aiconfigurator, PipeWeave, Vidur
+and apex_plus.
 """
 
 

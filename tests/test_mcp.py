@@ -136,6 +136,8 @@ def test_the_summary_equals_the_command(answers: dict[str, Any], path: Path) -> 
         words = f"tracedb ask {path} {question}"
         text = text.replace(words, f'ask(question="{question}")')
     assert 'ask(question="' in text
+    assert f"-> tracedb whatif {path}\n" in text
+    text = text.replace(f"tracedb whatif {path}", "whatif()")
     assert said(answers["summary"]) == text
     assert "only rank 0, step 2" in said(answers["summary of a step"])
 

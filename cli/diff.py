@@ -85,7 +85,8 @@ def diff(  # noqa: PLR0913 (one parameter an option)
     module, pass, op, shape and order. GPU work is matched by its op and its order
     within that op, whatever its name is. A change is significant if a Mann-Whitney rank
     test over steps says so, which needs four steps on each side, or three and five, and
-    if the medians differ by more than those of two starts of one program may.
+    if the medians differ by more than those of two starts of one program may. Ranks
+    wait for each other, so a step of several ranks is one, by their mean.
     """
     if rows is None and output.format != "table":
         raise click.UsageError(
@@ -146,6 +147,8 @@ def _head(found: Difference) -> Iterator[str]:
     for letter, side in zip("ab", found.sides, strict=True):
         count = period[f"{letter}_step_count"]
         steps = counted(count, "step" if side.has_steps else "whole trace")
+        ranks = period[f"{letter}_rank_count"]
+        steps = f"{steps} of {ranks} ranks" if ranks > 1 else steps
         median = duration(period[f"{letter}_median_ns"])
         yield f"{letter.upper()}  {side}"
         mean = duration(period[f"{letter}_mean_ns"])

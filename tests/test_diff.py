@@ -298,7 +298,8 @@ def test_two_databases_are_compared(ingested: Ingested) -> None:
     done = run("diff", *paths, "--rows", "period", "--format", "json")
     (period,) = json.loads(done.stdout)
     assert period["a_step_count"] > 0
-    assert period["b_step_count"] == 6
+    assert (period["a_rank_count"], period["b_rank_count"]) == (0, 2)
+    assert period["b_step_count"] == 3
     assert [path.read_bytes() for path in paths] == before
 
 
@@ -399,15 +400,23 @@ def test_a_check_needs_enough_steps_or_a_tolerance(
 
 
 @contextmanager
-def noise_of(steps: Sequence[tuple[int, int]]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The relations of noise, over steps given as runs and times."""
+def noise_of(
+    steps: Sequence[tuple[int, int]], ranks: int = 1
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The relations of noise, over steps of ranks given as runs and times."""
     part = "critical_path.compared_part"
     with duckdb.connect() as own:
         own.execute("CREATE SCHEMA critical_path")
         own.execute(
-            f"CREATE TABLE {COMPARED} AS SELECT unnest(?) AS run_id, 0 AS trace_id, "
-            "0 AS path_id, unnest(?) AS time_ns",
-            [list(column) for column in zip(*steps, strict=True)],
+            f"CREATE TABLE {COMPARED} AS SELECT unnest(?) AS run_id, rank AS trace_id, "
+            "unnest(range(?)) AS path_id, rank, path_id AS step, "
+            "unnest(?) + rank AS time_ns FROM range(?) AS rank(rank)",
+            [
+                [run for run, _ in steps],
+                len(steps),
+                [time for _, time in steps],
+                ranks,
+            ],
         )
         own.execute(
             f"CREATE TABLE {part} AS SELECT *, '' AS kind FROM {COMPARED} LIMIT 0"
@@ -446,6 +455,28 @@ def test_noise_is_rarely_reported_as_a_change() -> None:
     assert alarms[2, True] <= 5
 
 
+def test_ranks_of_a_step_are_no_further_proof() -> None:
+    """Equal runs of many ranks, which take their steps together, hardly ever differ."""
+    chance = random.Random(5)  # noqa: S311 (numbers to test with)
+    pairs, steps = 60, 4
+    samples = [
+        (number, round(1e6 * chance.lognormvariate(0, 0.05)))
+        for number in range(2 * pairs)
+        for _ in range(steps)
+    ]
+    found: dict[int, list[float]] = {}
+    for ranks in (1, 16):
+        with noise_of(samples, ranks) as own:
+            query = "FROM question.diff_noise(?, ?) SELECT p_value, noise_ns"
+            found[ranks] = [
+                value
+                for number in range(0, 2 * pairs, 2)
+                for value in own.execute(query, [number, number + 1]).fetchall()[0]
+            ]
+    assert found[16] == pytest.approx(found[1], abs=1)
+    assert sum(p < 0.05 for p in found[16][::2]) <= 0.1 * pairs
+
+
 def starts_of(count: int, chance: random.Random) -> list[tuple[int, int]]:
     """Six steps of each of so many starts, which differ by 4 %, their steps by 1 %."""
     made = []
@@ -480,7 +511,11 @@ def test_differences_between_starts_are_noise() -> None:
             one = own.sql("FROM question.diff_noise(1, 6) SELECT change_ns > noise_ns")
             alarms["one"] += one.fetchall()[0][0]
             own.execute(f"DELETE FROM {COMPARED} WHERE run_id = 6")
-            own.executemany(f"INSERT INTO {COMPARED} VALUES (?, 0, 0, ?)", slower)
+            own.executemany(
+                f"INSERT INTO {COMPARED} SELECT ?, 0, max(path_id) + 1, 0, "
+                f"max(step) + 1, ? FROM {COMPARED}",
+                slower,
+            )
             (row,) = own.sql("FROM question.start_noise(7)").fetchall()
             alarms["slower"] += row[4] > row[5]
     assert alarms["equal"] <= 3

@@ -1,5 +1,5 @@
--- The compared steps, if they are whole: the measured path of the period of each; in a trace without steps,
--- the path of the trace.
+-- The compared steps, if they are whole: the measured path of the period of each; in a trace
+-- without steps, the path of the trace.
 -- One row per path.
 -- Key: trace_id, path_id.
 CREATE VIEW critical_path.compared_path (

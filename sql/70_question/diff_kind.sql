@@ -27,30 +27,24 @@ FROM (
     WITH
     size AS (
         SELECT
-            critical_path.compared_count(a) AS a_count,
-            critical_path.compared_count(b) AS b_count
-    ),
-
-    path AS (
-        SELECT run_id, trace_id, path_id, kind, sum(time_ns)::BIGINT AS time_ns
-        FROM critical_path.compared_part
-        WHERE run_id IN (a, b)
-        GROUP BY run_id, trace_id, path_id, kind
+            critical_path.observation_count(a) AS a_count,
+            critical_path.observation_count(b) AS b_count
     ),
 
     -- Steps without that kind of time count as 0.
     listed AS (
         SELECT
-            kind,
+            measure AS kind,
             list_resize(
                 coalesce(list(time_ns ORDER BY time_ns) FILTER (run_id = a), []), a_count, 0
             ) AS a_times,
             list_resize(
                 coalesce(list(time_ns ORDER BY time_ns) FILTER (run_id = b), []), b_count, 0
             ) AS b_times
-        FROM path
+        FROM critical_path.compared_measure
         CROSS JOIN size
-        GROUP BY kind, a_count, b_count
+        WHERE run_id IN (a, b) AND measure <> 'period'
+        GROUP BY measure, a_count, b_count
     )
 
     SELECT

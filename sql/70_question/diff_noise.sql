@@ -1,8 +1,8 @@
 -- Is another run slower than a baseline's own noise explains? Compares the median over
--- steps of the period, and of each kind of time on its critical path. They may differ by
--- chance as the medians of two starts do, as far as the spread of their steps shows
--- (`question.start_chance_ns`). How much starts really differ, only several runs of a
--- baseline show (`question.start_noise`).
+-- steps of the period, and of each kind of time on its critical path, as means over ranks.
+-- They may differ by chance as the medians of two starts do, as far as the spread of their
+-- steps shows (`question.start_chance_ns`). How much starts really differ, only several runs
+-- of a baseline show (`question.start_noise`).
 -- One row per measure.
 -- Key: measure.
 CREATE MACRO question.diff_noise(
@@ -14,7 +14,7 @@ CREATE MACRO question.diff_noise(
 SELECT
     -- `period`, or a kind of time as in `critical_path.interval`.
     measure,
-    -- Steps of the baseline; with several ranks, the steps of each count.
+    -- Steps of the baseline, of all ranks together.
     a_step_count,
     -- Steps of the run.
     b_step_count,
@@ -32,8 +32,8 @@ FROM (
     WITH
     size AS (
         SELECT
-            critical_path.compared_count(a) AS a_count,
-            critical_path.compared_count(b) AS b_count
+            critical_path.observation_count(a) AS a_count,
+            critical_path.observation_count(b) AS b_count
     ),
 
     -- Steps without that kind of time count as 0.

@@ -26,18 +26,23 @@ FROM (
     WITH
     size AS (
         SELECT
-            critical_path.compared_count(a) AS a_count,
-            critical_path.compared_count(b) AS b_count
+            critical_path.observation_count(a) AS a_count,
+            critical_path.observation_count(b) AS b_count
     )
 
     SELECT
         kind,
         module,
         place,
-        coalesce(round(sum(time_ns) FILTER (run_id = a) / nullif(a_count, 0)), 0)::BIGINT AS a_ns,
-        coalesce(round(sum(time_ns) FILTER (run_id = b) / nullif(b_count, 0)), 0)::BIGINT AS b_ns,
+        coalesce(
+            round(sum(time_ns * weight) FILTER (run_id = a) / nullif(a_count, 0)), 0
+        )::BIGINT AS a_ns,
+        coalesce(
+            round(sum(time_ns * weight) FILTER (run_id = b) / nullif(b_count, 0)), 0
+        )::BIGINT AS b_ns,
         b_ns - a_ns AS change_ns
     FROM critical_path.compared_part
+    INNER JOIN critical_path.compared_observation USING (run_id, trace_id, path_id)
     CROSS JOIN size
     WHERE run_id IN (a, b)
     GROUP BY kind, module, place, a_count, b_count

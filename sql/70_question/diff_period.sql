@@ -1,5 +1,6 @@
 -- Do the steps of one run take longer than those of another? Compares the period of each
--- step (without steps, the time of each trace), for all ranks together.
+-- step (without steps, the time of each trace). What ranks do in a step is one observation,
+-- the mean of their periods, because they wait for each other.
 -- One row per pair of runs.
 -- Key: run_a, run_b.
 CREATE MACRO question.diff_period(
@@ -13,10 +14,14 @@ SELECT
     run_a,
     -- The second run.
     run_b,
-    -- Steps of the first run; with several ranks, the steps of each count.
+    -- Steps of the first run, of all ranks together.
     a_step_count,
     -- Steps of the second run.
     b_step_count,
+    -- Ranks of the first run; 0 if unknown.
+    a_rank_count,
+    -- Ranks of the second run.
+    b_rank_count,
     -- [ns] Median period of the first run.
     a_median_ns,
     -- [ns] Median period of the second run.
@@ -42,13 +47,19 @@ FROM (
     side AS (
         SELECT
             run_id,
-            list(time_ns ORDER BY trace_id, path_id) AS times,
+            rank_count,
+            list(time_ns ORDER BY observation) AS times,
             count(*) AS step_count,
             median(time_ns)::BIGINT AS median_ns,
             round(avg(time_ns))::BIGINT AS mean_ns
-        FROM critical_path.compared_path
-        WHERE run_id IN (a, b)
-        GROUP BY run_id
+        FROM critical_path.compared_measure
+        INNER JOIN (
+            SELECT run_id, count(DISTINCT rank) AS rank_count
+            FROM critical_path.compared_path
+            GROUP BY run_id
+        ) USING (run_id)
+        WHERE run_id IN (a, b) AND measure = 'period'
+        GROUP BY run_id, rank_count
     )
 
     SELECT
@@ -56,6 +67,8 @@ FROM (
         other.run_id AS run_b,
         own.step_count AS a_step_count,
         other.step_count AS b_step_count,
+        own.rank_count AS a_rank_count,
+        other.rank_count AS b_rank_count,
         own.median_ns AS a_median_ns,
         other.median_ns AS b_median_ns,
         own.mean_ns AS a_mean_ns,

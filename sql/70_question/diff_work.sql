@@ -47,8 +47,8 @@ FROM (
     WITH
     size AS (
         SELECT
-            critical_path.compared_count(a) AS a_count,
-            critical_path.compared_count(b) AS b_count
+            critical_path.observation_count(a) AS a_count,
+            critical_path.observation_count(b) AS b_count
     ),
 
     work AS (
@@ -66,9 +66,10 @@ FROM (
 
     step AS (
         SELECT
-            device, module, is_backward, op, shape, a_name, b_name, run_id, trace_id,
-            path_id, sum(time_ns)::BIGINT AS time_ns, count(*) AS occurrences
+            device, module, is_backward, op, shape, a_name, b_name, run_id, observation,
+            round(sum(time_ns * weight))::BIGINT AS time_ns, sum(weight) AS occurrences
         FROM work
+        INNER JOIN critical_path.compared_observation USING (run_id, trace_id, path_id)
         GROUP BY ALL
     ),
 

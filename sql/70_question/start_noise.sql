@@ -25,8 +25,8 @@ SELECT
 FROM (
     WITH
     run AS (
-        SELECT run_id, count(*) AS step_count
-        FROM critical_path.compared_path
+        SELECT run_id, count(DISTINCT observation) AS step_count
+        FROM critical_path.compared_observation
         GROUP BY run_id
     ),
 

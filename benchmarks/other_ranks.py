@@ -25,6 +25,7 @@ TITLE = "## Other numbers of ranks: factors"
 _LONG = 1 << 20
 """[B] The time of smaller messages is latency."""
 _SHORTEST = 1 << 10
+_WITHIN = "within a node"
 _SHAPE = ("hardware", "family", "op", "dtype", "bytes", "ranks", "ranks_per_node")
 _HARNESS = ("device", "software", "source")
 HOW = """\
@@ -33,6 +34,8 @@ the rooflines of the links and of the network listed for the GPU, compared with 
 factor measured between the same two numbers. Four of five factors are off by at most
 this many times; in brackets, if the time stayed as it was. Messages of 1 MiB and more
 are long. Where models have measured both numbers of ranks, `whatif` uses these instead.
+The last column is for long messages with the cluster's own `network=`: the bus
+bandwidth that NCCL's tests print for the largest all_reduce between two single GPUs.
 Written by `benchmarks/other_ranks.py` from tables of aiconfigurator, PipeWeave, Vidur
 and apex_plus.
 """
@@ -51,8 +54,23 @@ def measured(paths: list[Path]) -> pl.DataFrame:
         hardware=pl.col("device").replace_strict(names), dtype=pl.lit("bytes")
     )
     rows = rows.group_by(*_HARNESS, *_SHAPE).agg(pl.col("time_ns").median())
-    times = shape_times(Models((), listed), rows.select(_SHAPE))
-    return rows.with_columns(roofline_ns=times["ns"])
+    models = Models((), listed)
+    own = models
+    for name, rate in _networks(rows).items():
+        own = own.over_network(name, rate)
+    return rows.with_columns(
+        roofline_ns=shape_times(models, rows.select(_SHAPE))["ns"],
+        own_network_ns=shape_times(own, rows.select(_SHAPE))["ns"],
+    )
+
+
+def _networks(rows: pl.DataFrame) -> dict[str, float]:
+    """The bus bandwidth [B/s] between two nodes, of each cluster with several."""
+    between = rows.filter(ranks=2, ranks_per_node=1, op="all_reduce").sort("bytes")
+    return {
+        row["hardware"]: 1e9 * row["bytes"] / row["time_ns"]
+        for row in between.group_by("hardware").last().rows(named=True)
+    }
 
 
 def factors(rows: pl.DataFrame) -> pl.DataFrame:
@@ -67,15 +85,18 @@ def factors(rows: pl.DataFrame) -> pl.DataFrame:
     ).select(
         "hardware",
         pl.when(one_then)
-        .then(pl.lit("within a node"))
+        .then(pl.lit(_WITHIN))
         .when(one)
         .then(pl.lit("from a node to several"))
         .otherwise(pl.lit("to more nodes"))
         .alias("where"),
         (pl.col("bytes") >= _LONG).alias("is_long"),
-        ((pl.col("roofline_ns_then") / pl.col("roofline_ns")).log() - longer)
-        .abs()
-        .alias("error"),
+        *(
+            ((pl.col(f"{name}_ns_then") / pl.col(f"{name}_ns")).log() - longer)
+            .abs()
+            .alias(name)
+            for name in ("roofline", "own_network")
+        ),
         longer.abs().alias("unchanged"),
     )
 
@@ -88,10 +109,13 @@ def section(found: pl.DataFrame) -> str:
         cells = []
         for is_long in (True, False):
             some = own.filter(is_long=is_long)
-            off, kept = (some[name].quantile(0.8) for name in ("error", "unchanged"))
+            off, kept = (some[name].quantile(0.8) for name in ("roofline", "unchanged"))
             cells += [f"{some.height:,}", _cell(off, kept)]
+        given = own.filter(is_long=True)["own_network"].quantile(0.8)
+        cells.append("" if where == _WITHIN or given is None else f"{exp(given):.2f}")
         rows.append([str(where), str(hardware), *cells])
     head = ["ranks", "GPU", "long pairs", "off by", "short pairs", "off by"]
+    head.append("long, with `network=`")
     return "\n".join([TITLE, "", HOW, *table(head, rows, left=2), ""])
 
 

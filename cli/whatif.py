@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 import tracedb
 from tracedb.part import in_words
-from tracedb.words import counted, shortened
+from tracedb.words import counted, share, shortened
 
 from . import options
 from . import output as out
@@ -108,7 +108,9 @@ _LEAST_NS = 500
     metavar="SETTING",
     help="Change the GPU, type, batch or number of ranks: gpu=H200, dtype=bf16, "
     "dtype=bf16:gemm* (only these kernels), batch=4096 (also for ops on the CPU), "
-    "'batch=4096 from_batch=512' (the recorded size), ranks=64.",
+    "'batch=4096 from_batch=512' (the recorded size), ranks=64, 'ranks=64 "
+    "ranks_per_node=8 network=25' (what messages of a GPU reach between nodes, in "
+    "GB/s).",
 )
 @click.option(
     "--name", metavar="TEXT", help="Name of the scenario that these edits form."
@@ -428,9 +430,12 @@ _HELD = {
     "gpu=": "kept as recorded: host times, links between machines, which kernels run",
     "dtype=": "kept as recorded: which kernels run; autocast would add casts",
     "batch=": "kept as recorded: host times, which kernels run, gradient messages",
-    "ranks=": "kept as recorded: sizes of messages, and waits for late ranks;\n"
-    "  between nodes, the network is what `tracedb kernels hardware` lists",
+    "ranks=": "kept as recorded: other kernels, sizes of messages, waits for ranks",
 }
+_LISTED_NETWORK = (
+    "  between nodes, the network is what `tracedb kernels hardware` lists; give your "
+    "own in GB/s: --set 'ranks=64 network=25'"
+)
 _SIZES_FROM = {
     "runs": "how sizes follow it is known from other runs of the same ops",
     "inferred": "which sizes follow it was inferred from the ops",
@@ -447,19 +452,24 @@ def _elsewhere(kernels: pl.DataFrame) -> list[str]:
         for name in ("measured_ns", "changed_ns", "low_ns", "high_ns")
     )
     shares = [
-        f"{_BASES[basis]} {time_ns / max(measured, 1):.1%}"
+        f"{_BASES[basis]} {share(time_ns / max(measured, 1))}"
         for basis in _BASES
         if (time_ns := int(kernels.filter(basis=basis)["measured_ns"].sum()))
     ]
     unsure = int(kernels.filter(~kernels["in_range"])["measured_ns"].sum())
     changes = " ".join(kernels["change"].unique())
-    share = f"{unsure / max(measured, 1):.1%}"
-    held = "".join(f"\n  {text}" for what, text in _HELD.items() if what in changes)
+    outside = share(unsure / max(measured, 1))
+    held = [f"  {text}" for what, text in _HELD.items() if what in changes]
+    if "ranks=" in changes and "network=" not in changes:
+        held.append(_LISTED_NETWORK)
     return [
         *_batches(kernels),
-        f"  GPU work: {_ms(measured)} as recorded, {_ms(changed)} then, within",
-        f"  {_ms(low)} to {_ms(high)}; computed from {', '.join(shares)};",
-        f"  {share} of it is outside the range of these (--rows kernel){held}",
+        (
+            f"  GPU work: {_ms(measured)} as recorded, {_ms(changed)} then, within "
+            f"{_ms(low)} to {_ms(high)}; computed from {', '.join(shares)}; "
+            f"{outside} of it is outside the range of these (--rows kernel)"
+        ),
+        *held,
     ]
 
 
@@ -484,15 +494,16 @@ def _computed(ops: pl.DataFrame) -> list[str]:
         if not (rows := ops.filter(basis=basis)).is_empty()
     }
     shares = [
-        f"{_OP_BASES[basis]} {time_ns / max(sum(rest.values()), 1):.1%}"
+        f"{_OP_BASES[basis]} {share(time_ns / max(sum(rest.values()), 1))}"
         for basis, time_ns in rest.items()
     ]
-    basis = f"{', '.join(shares)} (--rows op)"
     return [
         *_batches(ops),
-        f"  CPU ops: {_ms(own)} as recorded, {_ms(changed)} then;",
-        f"  {_ms(floor)} does not depend on their work, the rest is computed from",
-        f"  {basis}",
+        (
+            f"  CPU ops: {_ms(own)} as recorded, {_ms(changed)} then; {_ms(floor)} "
+            "does not depend on their work, the rest is computed from "
+            f"{', '.join(shares)} (--rows op)"
+        ),
         "  kept as recorded: time between ops, caches, algorithms that depend on size",
     ]
 

@@ -286,4 +286,5 @@ def test_the_command_describes_the_batch(path: Path) -> None:
     )
     assert told.exit_code == 0, told.output
     assert "recorded batch 384; which sizes follow it was inferred" in told.output
-    assert "nothing (how it follows the batch is unknown) 0.9%" in told.output
+    said = " ".join(told.output.split())
+    assert "nothing (how it follows the batch is unknown) 0.9 %" in said

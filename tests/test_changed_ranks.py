@@ -95,12 +95,12 @@ def written(folder: Path, program: Program) -> list[Path]:
     ]
 
 
-def among(path: Path, ranks: int) -> Path:
-    """The trace, as a job of this many ranks records it, on nodes of eight GPUs."""
+def among(path: Path, ranks: int, per_node: int = DEVICES) -> Path:
+    """The trace, as a job of this many ranks records it, on nodes of so many GPUs."""
     trace = json.loads(path.read_text())
     members = [*range(ranks)]
     trace["deviceProperties"] = [
-        trace["deviceProperties"][0] | {"id": number} for number in range(DEVICES)
+        trace["deviceProperties"][0] | {"id": number} for number in range(per_node)
     ]
     info = trace["distributedInfo"]
     info["world_size"] = ranks
@@ -113,29 +113,80 @@ def among(path: Path, ranks: int) -> Path:
     return path
 
 
+TIMES = """
+SELECT name, roofline_ns, {}
+FROM {} AS told
+INNER JOIN staging.gpu_op AS gpu_op ON told.gpu_op_id = gpu_op.gpu_op_id
+INNER JOIN staging.trace ON gpu_op.trace_id = staging.trace.trace_id
+LEFT JOIN reference.kernel_estimate AS estimate
+    ON told.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
+WHERE is_collective AND rank = 0 AND {}
+ORDER BY start_ns
+"""
+OWN = ("estimate.predicted_ns", "prediction.kernel_roofline", "true")
+
+
 @pytest.mark.parametrize("ranks", RANKS)
 def test_collectives_are_predicted_as_in_a_trace_of_that_job(
     ranks: int, elsewhere: tracedb.Database, tmp_path: Path
 ) -> None:
     """Rooflines and models answer for the same messages."""
     path = among(written(tmp_path, PROGRAM)[0], ranks)
-    query = """
-        SELECT name, roofline_ns, {}
-        FROM {} AS told
-        INNER JOIN staging.gpu_op AS gpu_op ON told.gpu_op_id = gpu_op.gpu_op_id
-        INNER JOIN staging.trace ON gpu_op.trace_id = staging.trace.trace_id
-        LEFT JOIN reference.kernel_estimate AS estimate
-            ON told.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
-        WHERE is_collective AND rank = 0 AND {}
-        ORDER BY start_ns
-    """
-    own = ("estimate.predicted_ns", "prediction.kernel_roofline", "true")
     with tracedb.open() as there:
         there.ingest([path])
-        expected = rows(there, query.format(*own))
+        expected = rows(there, TIMES.format(*OWN))
     assert len(expected) == 3 * len(KINDS)
     table = ("model_ns", "reference.changed_estimate", f"change = 'ranks={ranks}'")
-    assert rows(elsewhere, query.format(*table)) == expected
+    assert rows(elsewhere, TIMES.format(*table)) == expected
+
+
+def over_network(path: Path, gigabytes: float) -> list[tuple[Any, ...]]:
+    """The rooflines of a trace, with another network between its nodes."""
+    with tracedb.open() as there:
+        there.connection.execute(
+            "INSERT INTO reference.hardware BY NAME SELECT * EXCLUDE (is_fallback, "
+            "is_generic, source, vendor) REPLACE (? AS network_bytes_per_second) "
+            "FROM prediction.hardware WHERE hardware = 'H100'",
+            [1e9 * gigabytes],
+        )
+        there.ingest([path])
+        return [row[:2] for row in rows(there, TIMES.format(*OWN))]
+
+
+@pytest.mark.parametrize("recorded", [2, 16])
+def test_a_network_is_that_of_both_sides(recorded: int, tmp_path: Path) -> None:
+    """Of 2 ranks, which have none, and of 16 on two nodes; nodes have four ranks then.
+
+    Models are of other networks, so rooflines serve; the band is hardly wider.
+    """
+    before, after = written(tmp_path, PROGRAM)
+    after.write_bytes(before.read_bytes())
+    among(before, recorded)
+    text = "ranks=32 ranks_per_node=4 network=2.5"
+    with tracedb.open() as database:
+        database.ingest([before])
+        with simulated(database, text) as beside:
+            found = {
+                change: [row[:2] for row in rows(beside, TIMES.format(*table))]
+                for change in ("network=2.5", text)
+                for table in [
+                    ("NULL", "reference.changed_estimate", f"change = '{change}'")
+                ]
+            }
+            factors = rows(
+                beside,
+                "SELECT ratio, basis, high_ratio / ratio FROM prediction.changed_time "
+                "INNER JOIN staging.gpu_op USING (gpu_op_id) ORDER BY start_ns",
+            )
+    expected = over_network(before, 2.5), over_network(among(after, 32, 4), 2.5)
+    assert (found["network=2.5"], found[text]) == expected
+    assert len(factors) == 3 * len(KINDS)
+    wider = 1.4 if recorded == RECORDED else 1
+    for (ratio, basis, high), (_, one), (_, other) in zip(
+        factors, *expected, strict=True
+    ):
+        assert (ratio, basis) == (pytest.approx(other / one), "roofline")
+        assert high == pytest.approx(wider / 0.7, rel=1e-3)
 
 
 def ratios(database: tracedb.Database, scenario: str) -> dict[str, float]:
@@ -281,16 +332,17 @@ def simulated(database: tracedb.Database, text: str) -> Any:  # noqa: ANN401
         ("gpu:kernel set to_ranks=8", "to_ranks applies to collectives"),
         ("op:aten::mm set to_ranks=8", "to_ranks applies to collectives"),
         ("host set to_ranks=8", "to_ranks applies to "),
+        ("gpu:collective set to_gpu=H200 network=5", "network is about other ranks"),
+        ("gpu:collective set to_ranks=8 network=0", "network=a number of GB/s"),
     ],
 )
 def test_only_collectives_have_ranks(
     text: str, said: str, elsewhere: tracedb.Database
 ) -> None:
     """Other targets are refused."""
-    edits = [of_scenario("more", parse(text))]
     with (
         pytest.raises(ScenarioError, match=said),
-        elsewhere.simulate(["replay"], edits),
+        elsewhere.simulate(["replay"], [of_scenario("more", parse(text))]),
     ):
         pass
 

@@ -54,6 +54,8 @@ OF_VALUE: dict[str, st.SearchStrategy[Any]] = {
     "to_batch": st.integers(1, 10**9),
     "from_batch": st.integers(1, 10**9),
     "to_ranks": st.integers(2, 10**6),
+    "ranks_per_node": st.integers(1, 10**6),
+    "network": st.floats(1e-3, 1e6),
     "gaps": st.sampled_from(["longest", "all"]),
     "place": st.sampled_from(["before", "after"]),
     "to_stream": st.integers(0, 10**17),

@@ -79,6 +79,10 @@ CREATE TABLE reference.scenario (
     from_batch BIGINT,
     -- New number of ranks of the groups of its collectives.
     to_ranks BIGINT,
+    -- How many of them a node has.
+    ranks_per_node BIGINT,
+    -- What messages of a GPU reach between nodes, in GB/s.
+    network DOUBLE,
     -- Which gaps remain around removed ops: `longest` or `all`.
     gaps VARCHAR,
     -- Where an insertion goes: `before` or `after`.

@@ -6,8 +6,8 @@
 -- memory-bound: its floor becomes the other's floor, and the rest scales with the bandwidths.
 -- Collectives scale with the links, by the roofline; those of more than 8 ranks use a network,
 -- which another GPU does not change, and stay. For other numbers of ranks, models of collectives
--- are used if both numbers were measured; where nodes begin or cease to use their network, which
--- is the one listed for the GPU, the band is wider. Copies, and work of unknown shape or type,
+-- are used if both numbers were measured, and no network is given that messages would use; where
+-- nodes begin or cease to use their network, the band is wider. Copies, and work of unknown shape or type,
 -- stay if another type is requested. At another batch size, unknown work beyond its floor scales
 -- with the elements of its op; if these are unknown, it stays. Bands are those of the model for
 -- the target, as wide as its errors on kernels outside its training data; unchanged work has
@@ -71,16 +71,16 @@ known AS (
         coalesce(scaled.size_share, 1) AS growth,
         coalesce(scaled.input_dims, scaled.output_dims, scaled.concrete_inputs) IS NULL
         AS is_same_size,
-        coalesce(to_gpu, to_dtype, to_ranks::VARCHAR) IS NULL AS is_only_batch,
+        coalesce(to_gpu, to_dtype, work.to_ranks::VARCHAR) IS NULL AS is_only_batch,
         CASE
             WHEN is_only_batch AND is_unknown THEN 'unknown'
             WHEN is_only_batch AND is_same_size THEN 'unchanged'
             WHEN
-                roofline.family = 'collective' AND ranks > 8
-                AND to_gpu IS NOT NULL AND to_ranks IS NULL
+                roofline.family = 'collective' AND message.ranks > 8
+                AND to_gpu IS NOT NULL AND work.to_ranks IS NULL
                 THEN 'unchanged'
             WHEN
-                to_gpu IS NULL AND to_ranks IS NULL
+                to_gpu IS NULL AND work.to_ranks IS NULL
                 AND is_same_size
                 AND (roofline.family IN ('memcpy', 'memset') OR is_dtype_known IS NOT TRUE)
                 THEN 'unchanged'
@@ -88,7 +88,8 @@ known AS (
                 changed.op_model_ns > 0
                 AND usual.op_model_ns > 0
                 AND (roofline.family <> 'collective' OR (
-                    to_ranks > 0 AND changed.model_in_range AND usual.model_in_range
+                    work.to_ranks > 0 AND changed.model_in_range AND usual.model_in_range
+                    AND NOT coalesce(network > 0 AND (leaves_node OR leaves_node_then), false)
                 ))
                 THEN 'model'
             WHEN changed.gpu_op_id IS NOT NULL AND usual.gpu_op_id IS NOT NULL THEN 'roofline'
@@ -119,11 +120,10 @@ known AS (
             )
             ELSE 1
         END AS ratio,
-        -- On two clusters, four of five such factors were off by up to 3.6: 2.5 / 0.7.
-        if(
-            ranks_per_node >= ranks AND to_ranks > greatest(ranks, own.devices_per_node)
-            OR ranks_per_node < ranks AND to_ranks <= ranks_per_node, 2.5, 1
-        ) AS network_factor,
+        -- On two clusters, four of five such factors were off by up to 3.6 (2.5 / 0.7), with
+        -- the cluster's own network by 1.5 and 2.5.
+        if(leaves_node <> leaves_node_then, if(network IS NULL, 2.5, 1.4), 1)
+        AS network_factor,
         CASE
             WHEN basis = 'model' THEN changed.model_low_ns / changed.model_ns
             WHEN basis = 'roofline'
@@ -154,13 +154,9 @@ known AS (
             AND work.op_id = scaled.op_id
     LEFT JOIN graph.collective AS collective ON work.gpu_op_id = collective.node_id
     LEFT JOIN prediction.op_shape AS shape ON work.op_id = shape.op_id
-    LEFT JOIN (
-        SELECT op_id, max(ranks) AS ranks, min(ranks_per_node) AS ranks_per_node
-        FROM prediction.op_problem
-        GROUP BY op_id
-    ) AS problem
-        ON work.op_id = problem.op_id
-    LEFT JOIN estimate AS usual ON work.gpu_op_id = usual.gpu_op_id AND usual.change = ''
+    LEFT JOIN prediction.collective_change AS message USING (scenario, gpu_op_id)
+    LEFT JOIN estimate AS usual
+        ON work.gpu_op_id = usual.gpu_op_id AND work.recorded = usual.change
     LEFT JOIN estimate AS changed
         ON work.gpu_op_id = changed.gpu_op_id AND work.change = changed.change
     LEFT JOIN prediction.kernel_device AS device

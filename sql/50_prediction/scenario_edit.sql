@@ -98,6 +98,10 @@ CREATE VIEW prediction.scenario_edit (
     from_batch,
     -- New number of ranks of the groups of collectives; NULL: unchanged.
     to_ranks,
+    -- How many of them a node has; NULL: as many as `prediction.collective_change` says.
+    ranks_per_node,
+    -- What messages of a GPU reach between nodes, in GB/s; NULL: as listed for the GPU.
+    network,
     -- For removed ops, which of the gaps around them remain: the `longest` of those that
     -- merge (NULL: likewise), or `all`.
     gaps,
@@ -139,6 +143,7 @@ SELECT
     CASE edit.action WHEN 'ideal' THEN 'ideal' ELSE edit.set_to END,
     edit.from_run,
     edit.to_gpu, edit.to_dtype, edit.to_batch, edit.from_batch, edit.to_ranks,
+    edit.ranks_per_node, edit.network,
     edit.gaps,
     edit.place,
     edit.host_ns,
@@ -168,8 +173,8 @@ FROM (
                     awaited_device VARCHAR, thread VARCHAR, nodes BIGINT[], action VARCHAR,
                     factor DOUBLE, add_ns BIGINT, set_ns BIGINT, set_to VARCHAR,
                     from_run BIGINT, to_gpu VARCHAR, to_dtype VARCHAR, to_batch BIGINT,
-                    from_batch BIGINT, to_ranks BIGINT, gaps VARCHAR, place VARCHAR,
-                    host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT,
+                    from_batch BIGINT, to_ranks BIGINT, ranks_per_node BIGINT,
+                    network DOUBLE, gaps VARCHAR, place VARCHAR, host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT,
                     until VARCHAR, workers BIGINT, ahead BIGINT
                 )[] AS edits
             -- Parts that look for edits are not even planned while there are none.

@@ -23,8 +23,14 @@ CREATE VIEW prediction.work_change (
     from_batch,
     -- New number of ranks of its group; NULL: unchanged.
     to_ranks,
+    -- How many of them a node has; NULL if not given.
+    ranks_per_node,
+    -- What messages of a GPU reach between nodes, in GB/s; NULL if not given.
+    network,
     -- All of these changes as one text: `gpu=H200 dtype=bf16`.
     change,
+    -- What is given about the recorded work, likewise: `network=25`; otherwise empty.
+    recorded,
     -- Different values given by edits for one of these: at most one is allowed.
     value_count
 ) AS
@@ -36,22 +42,29 @@ SELECT
     min(edit.to_gpu) AS gpu,
     min(edit.to_dtype) AS dtype,
     min(edit.to_batch) AS batch,
-    coalesce(min(edit.from_batch), 0) AS recorded,
+    coalesce(min(edit.from_batch), 0) AS batch_before,
     min(edit.to_ranks) FILTER (is_of_group) AS ranks,
+    min(edit.ranks_per_node) FILTER (is_of_group) AS per_node,
+    min(edit.network) FILTER (is_of_group) AS between_nodes,
     concat_ws(
         ' ',
         'gpu=' || gpu,
         'dtype=' || dtype,
         'batch=' || batch,
-        CASE WHEN recorded > 0 THEN 'from_batch=' || recorded END,
-        'ranks=' || ranks
+        CASE WHEN batch_before > 0 THEN 'from_batch=' || batch_before END,
+        'ranks=' || ranks,
+        'ranks_per_node=' || per_node,
+        'network=' || between_nodes
     ),
+    coalesce('network=' || between_nodes, ''),
     greatest(
         count(DISTINCT edit.to_gpu),
         count(DISTINCT edit.to_dtype),
         count(DISTINCT {'to': edit.to_batch, 'from': edit.from_batch})
         FILTER (edit.to_batch IS NOT NULL),
-        count(DISTINCT edit.to_ranks)
+        count(DISTINCT {
+            'to': edit.to_ranks, 'per_node': edit.ranks_per_node, 'network': edit.network
+        }) FILTER (edit.to_ranks IS NOT NULL)
     )
 FROM prediction.chosen_work AS work
 INNER JOIN prediction.scenario_edit AS edit

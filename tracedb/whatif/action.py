@@ -70,7 +70,7 @@ RULES: dict[str, Rule] = {
     "set": Rule(
         ("host", "gpu", "op"),
         one=("set_ns", "set_to", "from_run", *ELSEWHERE),
-        takes=("from_batch",),
+        takes=("from_batch", "ranks_per_node", "network"),
         times=("host", "gpu", "op"),
     ),
     "ideal": Rule(("host", "gpu", "op"), times=("host", "gpu", "op")),
@@ -135,6 +135,9 @@ def _wrong_set(edit: Change) -> str | None:
         return "to_ranks applies to collectives; write gpu:collective"
     if edit.from_batch is not None and edit.to_batch is None:
         return "from_batch is the recorded batch size; add to_batch"
+    for field in ("ranks_per_node", "network") if edit.to_ranks is None else ():
+        if getattr(edit, field) is not None:
+            return f"{field} is about other ranks; add to_ranks"
     if edit.target == "op" and edit.set_ns is not None:
         return "an op has several times; use set_ns with host or gpu, or use set_to"
     return None

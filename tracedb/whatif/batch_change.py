@@ -28,7 +28,7 @@ from tracedb.whatif.batch_dims import (
     recorded_batch,
     shapes,
 )
-from tracedb.words import shortened
+from tracedb.words import share, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -515,11 +515,11 @@ def _check(cursor: duckdb.DuckDBPyConnection, left: str, whole: str) -> None:
         found[scenario][problem] = time_ns
     for scenario, problems in found.items():
         unknown = {problem: ns for problem, ns in problems.items() if problem}
-        share = sum(unknown.values()) / max(sum(problems.values()), 1)
-        if share > _MOST:
+        part = sum(unknown.values()) / max(sum(problems.values()), 1)
+        if part > _MOST:
             reasons = "; ".join(list(unknown)[:_MOST_REASONS])
             raise ScenarioError(
-                f"scenario {scenario}: for {share:.1%} of {whole} it is unknown how it "
-                f"follows the batch size ({reasons}); ingest a recording of the same "
-                "program at another batch size as well"
+                f"scenario {scenario}: for {share(part)} of {whole} it is unknown how "
+                f"it follows the batch size ({reasons}); ingest a recording of the "
+                "same program at another batch size as well"
             )

@@ -46,6 +46,7 @@ _OP_WORK = "prediction.op_work"
 _DEVICES = "prediction.kernel_device"
 _COPIES = "prediction.gpu_copy"
 _MESSAGES = "prediction.op_collective"
+_HARDWARE = "prediction.hardware"
 
 _TYPES = {
     "fp32": "float",
@@ -62,13 +63,17 @@ _UNITS = ("fp32", "tf32")
 _TYPED = r'(["(\[,])(?:float|c10::(?:Half|BFloat16|Float8_\w+))([")\],])'
 
 _CHANGES = """
-SELECT DISTINCT change, to_gpu, to_dtype, to_batch, from_batch, to_ranks
+SELECT DISTINCT change, to_gpu, to_dtype, to_batch, from_batch, to_ranks, network
 FROM prediction.work_change
 WHERE value_count = 1
 UNION
-SELECT DISTINCT change, NULL, NULL, to_batch, from_batch, NULL
+SELECT DISTINCT change, NULL, NULL, to_batch, from_batch, NULL, NULL
 FROM prediction.op_change
 WHERE value_count = 1
+UNION
+SELECT DISTINCT recorded, NULL, NULL, NULL, 0, NULL, network
+FROM prediction.work_change
+WHERE value_count = 1 AND recorded <> ''
 ORDER BY ALL
 """
 # All kernels of an op, because models predict whole ops.
@@ -123,6 +128,8 @@ class Elsewhere:
     to_batch: int | None = None
     from_batch: int = 0
     to_ranks: int | None = None
+    network: float | None = None
+    """What messages of a GPU reach between nodes, in GB/s; None: as listed."""
     on_host: bool = False
     """Whether ops that compute on the host are included."""
 
@@ -139,7 +146,9 @@ class Elsewhere:
             found |= _sized(scaled)
         if self.to_ranks is not None:
             messages = found.get(_MESSAGES, f"FROM {_STORED_NAME}.{_MESSAGES}")
-            found[_MESSAGES] = _among(self.to_ranks, messages, self.to_gpu)
+            found[_MESSAGES] = _among(messages, self.change)
+        if self.network is not None:
+            found[_HARDWARE] = _over_network(self.network)
         if self.to_dtype is not None:
             arguments = found.get(_ARGUMENTS, f"FROM {_STORED_NAME}.{_ARGUMENTS}")
             found[_ARGUMENTS] = _retyped(self.to_dtype, arguments)
@@ -338,37 +347,36 @@ def _sized(scaled: str) -> dict[str, str]:
     }
 
 
-def _among(ranks: int, messages: str, gpu: str | None) -> str:
+def _among(messages: str, change: str) -> str:
     """A query for collectives among other ranks, with what each rank then sends.
 
-    Sizes stay: gradients, a model's parameters, what a rank has for all others. Nodes
-    hold as many ranks as before; those of a single node grow to the GPUs that it has.
-    """
-    hardware = "device.hardware" if gpu is None else literal(gpu)
-    per_node = f"""
-        CASE
-            WHEN own.ranks_per_node < own.ranks THEN least(own.ranks_per_node, {ranks})
-            ELSE least({ranks}, greatest(own.ranks, coalesce(devices_per_node, 0)))
-        END AS ranks_per_node
+    Sizes stay: gradients, a model's parameters, what a rank has for all others.
     """
     return f"""
-        WITH node AS (
-            SELECT trace_id, max(devices_per_node) AS devices_per_node
-            FROM {_STORED_NAME}.prediction.kernel_device AS device
-            INNER JOIN {_STORED_NAME}.prediction.hardware AS hardware
-                ON hardware.hardware = {hardware}
-            GROUP BY trace_id
-        ),
-
-        problem AS (
-            SELECT own.* REPLACE ({ranks} AS ranks, {per_node})
+        WITH problem AS (
+            SELECT own.* REPLACE (
+                coalesce(message.to_ranks, ranks) AS ranks,
+                coalesce(to_ranks_per_node, ranks_per_node) AS ranks_per_node
+            )
             FROM ({messages}) AS own
-            LEFT JOIN node USING (trace_id)
-            WHERE op <> 'send_recv'
+            LEFT JOIN (
+                SELECT DISTINCT op_id, to_ranks, to_ranks_per_node
+                FROM {_HERE}.prediction.collective_change
+                WHERE change = {literal(change)}
+            ) AS message
+                USING (op_id)
         )
 
         {catalog.find(_MESSAGES).counting}
     """
+
+
+def _over_network(gigabytes_per_second: float) -> str:
+    """A query for the hardware, with another network between nodes."""
+    return (
+        f"SELECT * REPLACE ({1e9 * gigabytes_per_second}::DOUBLE "
+        f"AS network_bytes_per_second) FROM {_STORED_NAME}.{_HARDWARE}"
+    )
 
 
 def _retyped(dtype: str, arguments: str) -> str:

@@ -55,6 +55,8 @@ FIELDS = selection.WANTED | {
     "to_batch": "a whole number from 1 to 1e9",
     "from_batch": "a whole number from 1 to 1e9",
     "to_ranks": "a whole number from 2 to 1e6",
+    "ranks_per_node": "a whole number from 1 to 1e6",
+    "network": "a number of GB/s, above 0 and up to 1e6",
     "gaps": "longest or all",
     "place": "before or after",
     "host_ns": "a whole number of nanoseconds, from 0 to 1e15",
@@ -88,6 +90,8 @@ class Change(Selection, frozen=True, kw_only=True):
     to_batch: _Batch | None = None
     from_batch: _Batch | None = None
     to_ranks: _Ranks | None = None
+    ranks_per_node: Annotated[int, msgspec.Meta(ge=1, le=10**6)] | None = None
+    network: Annotated[float, msgspec.Meta(gt=0, le=1e6)] | None = None
     gaps: Literal["longest", "all"] | None = None
     place: Literal["before", "after"] | None = None
     host_ns: _Duration | None = None

@@ -627,7 +627,7 @@ def _levers(
         if row["module"] and not are_modules_named:
             yield Statement("command", f"tracedb ask {database} module_class")
             are_modules_named = True
-    if large:
+    if large and rows["period"]:
         yield Statement("fact", "Other work may take over what a change saves. Try it:")
         yield Statement("command", f"tracedb whatif {database}")
 

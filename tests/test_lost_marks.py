@@ -298,3 +298,42 @@ def test_a_trace_of_unlike_steps_is_not_cut(tmp_path: Path) -> None:
     with tracedb.open() as database:
         database.ingest([path])
         assert rows(database, "SELECT bool_or(is_cut) FROM staging.step") == [(False,)]
+
+
+def looped(last_calls: list[str], tail: list[str]) -> list[Event]:
+    """Two steps of twenty ops, and a last one with ops and calls of these names."""
+    place = {"ph": "X", "pid": 1, "tid": 1, "dur": 9}
+    ops = [["mm"] * 20, ["mm"] * 20, tail]
+    events = []
+    for step, names in enumerate(ops):
+        start = 1000 * step
+        mark = {"cat": "user_annotation", "name": f"ProfilerStep#{step}"}
+        events.append(place | mark | {"ts": start, "dur": 990})
+        events += [
+            place | {"cat": "cpu_op", "name": name, "ts": start + 10 * n}
+            for n, name in enumerate(names, 1)
+        ]
+    return events + [
+        place | {"cat": "cuda_runtime", "name": name, "ts": 2500 + 10 * n}
+        for n, name in enumerate(last_calls)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("calls", "tail", "is_cut"),
+    [
+        ([], ["aten::item"], True),
+        ([], ["aten::item"] * 2, False),
+        (["cudaGraphLaunch"], [], False),
+    ],
+)
+def test_what_follows_a_loop_is_no_step(
+    calls: list[str], tail: list[str], *, is_cut: bool, tmp_path: Path
+) -> None:
+    """The last step of a profiler ends with the program; a graph is a whole step."""
+    path = tmp_path / "loop.json"
+    path.write_text(json.dumps(looped(calls, tail)))
+    with tracedb.open() as database:
+        database.ingest([path])
+        query = "SELECT is_cut FROM staging.step ORDER BY step"
+        assert rows(database, query) == [(False,), (False,), (is_cut,)]

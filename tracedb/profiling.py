@@ -127,7 +127,7 @@ def _check(loop: Loop, plan: Plan, tell: Callable[[str], object]) -> None:
         raise RecordError(f"nothing was recorded: {why if count else none}")
     tell(
         f"{ran}; {loop.recorded_steps} of {plan.steps} were recorded, and what ran "
-        "after them, if anything, counts as another step"
+        "after them, if anything, is another step; means leave it out if it is short"
     )
 
 

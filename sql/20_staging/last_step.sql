@@ -13,7 +13,8 @@ CREATE VIEW staging.last_step (
     is_empty,
     -- Whether the recording ended within it: its thread starts nothing after it, and less
     -- than nine tenths of what starts in any step before starts in it, and its thread starts
-    -- the same as in the step before, up to its end (of eight names at least).
+    -- the same as in the step before, up to its end (of eight names at least). Or less than
+    -- a tenth starts in it, and no CUDA graph: that is what a program does after its loop.
     is_cut
 ) AS
 WITH
@@ -43,11 +44,11 @@ compared AS (
 ),
 
 started AS (
-    SELECT trace_id, thread_id, start_ns, op_id AS event_id, name
+    SELECT trace_id, thread_id, start_ns, op_id AS event_id, name, false AS is_graph
     FROM staging.op
     WHERE NOT is_annotation
     UNION ALL
-    SELECT trace_id, thread_id, start_ns, call_id, name
+    SELECT trace_id, thread_id, start_ns, call_id, name, target = 'graph'
     FROM staging.call
     WHERE kind = 'launch'
 ),
@@ -60,7 +61,8 @@ counted AS (
         count(*) FILTER (started.start_ns < end_ns) AS start_count,
         bool_or(
             started.start_ns >= end_ns AND started.thread_id = compared.thread_id
-        ) AS goes_on
+        ) AS goes_on,
+        bool_or(is_graph) AS has_graph
     FROM started
     ASOF INNER JOIN compared
         ON started.trace_id = compared.trace_id AND started.start_ns >= compared.start_ns
@@ -72,7 +74,8 @@ less AS (
     SELECT
         thread_id,
         min(start_count) FILTER (steps_before_last > 0) AS least,
-        max(start_count) FILTER (steps_before_last = 0) AS last_count
+        max(start_count) FILTER (steps_before_last = 0) AS last_count,
+        bool_or(has_graph) FILTER (steps_before_last = 0) AS has_graph
     FROM counted
     GROUP BY thread_id
     HAVING
@@ -94,9 +97,9 @@ placed AS (
     WHERE steps_before_last <= 1
 ),
 
--- Those whose last step is a beginning of the one before; its last op may be unlike. Few
--- names would be alike by chance.
-beginning AS (
+-- Those whose last step is a beginning of the one before (its last op may be unlike; few
+-- names would be alike by chance), or next to nothing.
+cut AS (
     SELECT thread_id
     FROM (
         SELECT *, min(place_count) OVER (PARTITION BY thread_id) AS common_count
@@ -107,6 +110,10 @@ beginning AS (
     HAVING
         count(DISTINCT {'place': place, 'name': name}) = max(place)
         AND count(DISTINCT name) >= 8
+    UNION
+    SELECT thread_id
+    FROM less
+    WHERE 10 * last_count < least AND NOT has_graph
 ),
 
 everywhere AS (
@@ -128,7 +135,7 @@ SELECT
     coalesce(everywhere.start_count = 0, false),
     coalesce(
         everywhere.start_count > 0
-        AND step.thread_id IN (SELECT thread_id FROM beginning),
+        AND step.thread_id IN (SELECT thread_id FROM cut),
         false
     )
 FROM ordered AS step

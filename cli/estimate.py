@@ -12,7 +12,7 @@ from tracedb.words import counted, duration, share, shortened
 from . import options
 from .output import to_stdout
 from .streams import prints_to_stderr
-from .terminal import printable, tell, write_text
+from .terminal import tell, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -242,7 +242,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     if format_ == "json":
         _write_json(found)
     else:
-        write_text("\n".join(map(printable, lines(found))))
+        to_stdout("table").text("\n".join(lines(found)))
 
 
 def _needed(gpu: str | None) -> str:

@@ -6,6 +6,7 @@ programs: raw integers, full names, every row.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,7 +18,7 @@ import click
 from tracedb.words import wrapped
 
 from .errors import Failure
-from .terminal import printable, tell, width_of, write_text
+from .terminal import printable, tell, width_of, write_bytes, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 TABLE_ROWS = 100
+_LABEL = re.compile(r"\S+  +")
+"""The beginning of a line whose text is in a column of its own."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,9 @@ def _by_subject(questions: list[tuple[str, str, str]]) -> Iterator[str]:
 
 
 def _broken(line: str) -> list[str]:
-    indent = line[: len(line) - len(line.lstrip())]
-    return wrapped(line, width_of(sys.stdout), rest=f"{indent}  ") or [line]
+    words, label = line.lstrip(), _LABEL.match(line)
+    rest = label.end() if label else len(line) - len(words) + 2
+    return wrapped(line, width_of(sys.stdout), rest=" " * rest) or [line]
 
 
 def to_stdout(name: str) -> Output:
@@ -120,8 +124,7 @@ def _write(data: bytes) -> None:
     if sys.stdout.isatty():
         lines = data.decode().split("\n")
         data = "\n".join(printable(line) for line in lines).encode()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    write_bytes(data)
 
 
 def _write_table(frame: pl.DataFrame, most: int | None) -> None:

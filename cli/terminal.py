@@ -40,8 +40,14 @@ def write_text(text: str) -> None:
     """
     if sys.stdout is None:
         raise OSError(errno.EBADF, "closed; redirect it: `> answer.txt`")
-    data = f"{text}\n".encode(sys.stdout.encoding, "backslashreplace")
-    sys.stdout.buffer.write(data)
+    write_bytes(f"{text}\n".encode(sys.stdout.encoding, "backslashreplace"))
+
+
+def write_bytes(data: bytes) -> None:
+    """Write all bytes to stdout: unbuffered (`python -u`), one call may take a part."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[sys.stdout.buffer.write(rest) :]
     sys.stdout.buffer.flush()
 
 

@@ -273,6 +273,23 @@ def test_closed_streams_do_not_damage_the_database(
         assert opened.sql("FROM raw.trace").height == 1
 
 
+def test_an_unbuffered_stdout_gets_everything(database: Path) -> None:
+    """With `python -u`, which containers set, a reader that leaves is noticed, too."""
+    query = "SELECT repeat('x', 99) FROM range(99_999)"
+    unbuffered = [sys.executable, "-Ium", "tracedb", "sql", str(database), query]
+    with subprocess.Popen(  # noqa: S603 (our own program)
+        [*unbuffered, "--format", "csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1)
+        process.stdout.close()
+        assert process.stderr is not None
+        assert (process.stderr.read(), process.wait(timeout=60)) == (b"", 141)
+
+
 def test_out_of_memory_is_one_line(database: Path) -> None:
     """A result that does not fit gives one line, whichever library notices it."""
     resource = pytest.importorskip("resource")

@@ -6,6 +6,8 @@ import gzip
 import json
 import random
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -748,3 +750,36 @@ def test_graphs_of_all_versions_are_read(name: str, table: LaunchTable) -> None:
     ]
     collectives = [work for work in works if work.kind == "collective"]
     assert len(collectives) == len(called) < len(works)
+
+
+def test_a_graph_needs_no_pytorch(graphs: dict[str, Path]) -> None:
+    """Without PyTorch a graph is estimated, and code says what to install."""
+    without = "import sys; sys.modules['torch'] = None; from tracedb.cli.start import "
+    for step, code in ((graphs["perceptron"], 0), ("train.py:step", 2)):
+        done = subprocess.run(  # noqa: S603  our own words
+            [
+                *(sys.executable, "-Ic", f"{without}tracedb; tracedb()"),
+                *("estimate", str(step), "--gpu", "A100"),
+            ],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == code, done.stderr
+    assert done.stderr == (
+        "tracedb: error: PyTorch, which runs the step, is not installed: "
+        "pip install 'tracedb[record]'\n"
+    )
+
+
+def test_lines_fit_a_pipe(
+    graphs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long ones break between words, under the column of their text."""
+    long = "Memory  " + ", ".join(["1.09 MB of it"] * 8)
+    monkeypatch.setattr("tracedb.cli.estimate.lines", lambda _: [long])
+    words = ["estimate", str(graphs["perceptron"]), "--gpu", "A100"]
+    first, second = CliRunner().invoke(command, words).stdout.splitlines()
+    assert f"{first} {second.strip()}" == long
+    assert len(first) <= 100
+    assert second.startswith(" " * 8 + "1.09 MB")

@@ -7,16 +7,18 @@ import sys
 import sysconfig
 import traceback
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import torch
 
 if TYPE_CHECKING:
     from types import FrameType
 
 _OURS = str(Path(__file__).parent)
-_TORCH = str(Path(torch.__file__).parent) + os.sep
+_FOUND = find_spec("torch")  # without importing it: estimates of graphs do without it
+_TORCH = (
+    str(Path(_FOUND.origin).parent) + os.sep if _FOUND and _FOUND.origin else os.devnull
+)
 """PyTorch's own code, wherever it is installed; torchvision's is that of a library."""
 _WRAPPERS = (f"{_TORCH}_dynamo", f"{_TORCH}_compile")
 """Code of PyTorch that only passes calls on."""

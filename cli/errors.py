@@ -153,13 +153,13 @@ def _usage(error: click.UsageError) -> str:
     new = renamed.OPTIONS.get(getattr(error, "option_name", ""))
     if new:
         message = f"{message}: it was renamed to {new}"
+    lowered = message[:1].lower() + message[1:]
     if error.ctx is None:
-        return message
+        return lowered
     command = error.ctx.command_path
     subcommand = command.partition(" ")[2]
     place = f"{subcommand}: " if subcommand else ""
     mark = "" if message.endswith("?") else ";"
-    lowered = message[:1].lower() + message[1:]
     return f"{place}{lowered}{mark} see `{command} --help`"
 
 

@@ -128,8 +128,9 @@ def _others(progress: _Progress) -> Iterator[str]:
     if count:
         what = "file that is not a trace" if count == 1 else "files that are not traces"
         yield f"{count} {what} skipped"
-    if progress.skipped:
-        yield f"{len(progress.skipped)} skipped"
+    others = len(progress.skipped) - count
+    if others:
+        yield f"{others} skipped"
 
 
 def mapping(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -145,6 +146,9 @@ class _Progress:
     """Progress: on a terminal one line that changes, elsewhere a line per file."""
 
     def __init__(self, status: Status) -> None:
+        from tracedb.ingest import NO_TRACE
+
+        self._no_trace = NO_TRACE
         self.outcomes: Counter[str] = Counter()
         self.skipped: list[str] = []
         self._status = status
@@ -156,9 +160,10 @@ class _Progress:
         if line.startswith(_AGAIN):
             self.outcomes.clear()
             self.skipped.clear()
-        if _SKIPPED in line:
+        outcome = line.rpartition(": ")[2]
+        self.outcomes[outcome] += 1
+        if _SKIPPED in line or outcome == self._no_trace:
             self.skipped.append(line)
-        self.outcomes[line.rpartition(": ")[2]] += 1
         if self._status.console.is_terminal:
             # Wrapped in Text, because rich would parse a string as markup.
             self._status.update(Text(printable(line)))

@@ -134,12 +134,20 @@ def _run(script: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
             runpy.run_path(script, run_name="__main__")
     except SystemExit as end:
         return _code(end.code)
-    except Exception:  # noqa: BLE001 (the script's own, told as Python does)
-        traceback.print_exc()
+    except Exception as error:  # noqa: BLE001 (the script's own, told as Python does)
+        traceback.print_exception(_of_script(error))
         return 1
     finally:
         sys.argv, sys.path = usual
     return 0
+
+
+def _of_script(error: Exception) -> Exception:
+    """The error without the frames that run the script, as Python shows it."""
+    outer = error.__traceback__
+    while outer and outer.tb_frame.f_globals["__name__"] in {__name__, "runpy"}:
+        outer = outer.tb_next
+    return error.with_traceback(outer)
 
 
 def _code(code: object) -> int:

@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -247,6 +248,28 @@ def test_ingest_of_a_folder_counts_what_it_skips(tmp_path: Path) -> None:
     done = run("ingest", DLRM[0].parent, "--db", tmp_path / "a.duckdb")
     assert done.exit_code == 0, done.stderr
     assert "2 new, 1 file that is not a trace skipped\n" in done.stderr
+
+
+def test_empty_names_are_mistakes(tiny: Path) -> None:
+    """As of variables of a shell that are not set."""
+    empty = "tracedb: error: the name of the database is empty; name a file\n"
+    assert run("summary", "").stderr == empty
+    nameless = "no question ''; `tracedb ask DB` lists the questions\n"
+    assert run("ask", tiny, "").stderr == f"tracedb: error: {nameless}"
+
+
+def test_ingest_names_on_a_terminal_what_it_skips(folder: Path, tmp_path: Path) -> None:
+    """The line that changes is gone by then."""
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    shutil.copy(folder / "tiny.json", traces)
+    (traces / "config.json").write_text('{"x": 1}')
+    command = ["ingest", traces, "--db", tmp_path / "a.duckdb"]
+    code, shown, _ = on_terminal(*command, stream="stderr")
+    assert code == 0
+    said = unbroken(shown.rpartition("1 new, ")[2])
+    assert said.startswith("1 file that is not a trace skipped")
+    assert f"{traces}/config.json: neither a profiler trace" in said
 
 
 def test_ingest_shows_progress_on_a_terminal(folder: Path, tmp_path: Path) -> None:
@@ -894,6 +917,10 @@ MISTAKES = {
     "no question": (
         "ask {}/tiny.duckdb top_kernels",
         "no question top_kernels; did you mean top_kernel",
+    ),
+    "no value of an option": (
+        "summary {}/tiny.duckdb --step",
+        "error: option '--step' requires",
     ),
     "no node": ("depends {}/tiny.duckdb --node 99", "no node 99; graph.node lists"),
     "mistyped node": ("depends {}/tiny.duckdb --node gem", "; did you mean gemm?"),

@@ -228,11 +228,15 @@ def test_an_empty_recording_is_one_line(
 
 
 def test_an_exception_of_the_script_is_shown(tmp_path: Path) -> None:
-    """It has its traceback, and exit code 1."""
+    """It has its traceback, from the script on, and exit code 1."""
     script = tmp_path / "train.py"
     script.write_text("1 / 0")
     done = record(script, "-o", tmp_path / "run.duckdb")
-    assert (done.exit_code, "ZeroDivisionError" in done.stderr) == (1, True)
+    assert done.exit_code == 1
+    first, place, *_ = done.stderr.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert place == f'  File "{script}", line 1, in <module>'
+    assert done.stderr.endswith("\nZeroDivisionError: division by zero\n")
     assert not (tmp_path / "run.duckdb").exists()
 
 

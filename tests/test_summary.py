@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from support import CORPUS, ROOT, SAMPLES, Ingested, needs_corpus, rows
-from test_modules import event, op
+from test_modules import event, ingest, op
 
 import tracedb
 from tracedb.cli.main import tracedb as command
@@ -724,3 +724,14 @@ def test_a_schedule_that_began_anew_has_steps_without_ops(tmp_path: Path) -> Non
         database.ingest([tmp_path / "late.json"])
         text = " ".join(str(database.summary()).split())
     assert "main thread: idle; no ops were recorded: a schedule's next cycle" in text
+
+
+def test_work_from_before_the_recording_has_a_remedy(tmp_path: Path) -> None:
+    """The first work waits for what ran before: later steps have causes."""
+    path = tmp_path / "early.duckdb"
+    events = launched("aten::mm", 0, ("gemm", 40_000, 50_000), 1)
+    with tracedb.open(path) as database:
+        ingest(database, tmp_path, events)
+    text = " ".join(said(path).split())
+    assert "cause before the trace 80.0 %" in text
+    assert "launched before the recording: record some more steps" in text

@@ -53,6 +53,8 @@ def path_text(path: object) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise DatabaseError(f"{path!r} is not a path")
     text = os.fspath(path)
+    if not text:
+        raise DatabaseError("the name of the database is empty; name a file")
     try:
         is_text = isinstance(text, str) and "\0" not in text and bool(text.encode())
     except UnicodeEncodeError:

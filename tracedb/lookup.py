@@ -118,7 +118,7 @@ def find_question(name: str) -> catalog.Relation:
     if bare not in known:
         hint = renamed.hint(f"question.{bare}")
         near = f"; {hint}" if hint else _meant_question(bare, known)
-        raise QueryError(f"no question {bare}{near}")
+        raise QueryError(f"no question {bare or repr(bare)}{near}")
     return known[bare]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tracedb.catalog import find
 from tracedb.part import FINER, as_options, has, in_words
 from tracedb.summary.words import (
+    EARLIER_WORK,
     NO_STEPS,
     OF_LOGS,
     Known,
@@ -619,7 +620,7 @@ def _levers(
         head = f"{share(row['time_share'])} ({duration(row['mean_ns'])}{each})"
         words = lever_words(row, known)
         late = _latest(rows["straggler"]) if row["lever"] == "rank_wait" else ""
-        text = f"{head} {words}.{late}{_place(row, rows)}"
+        text = f"{head} {words}.{late}{_place(row, rows)}{_remedy(row, rows)}"
         yield Statement("item", text, str(number))
         has_gaps = not _is_idle(rows["host_time"])
         command = lever_command(row, has_gaps=has_gaps, has_ops=known.has_ops)
@@ -651,6 +652,19 @@ def _latest(stragglers: list[Row]) -> str:
     latest = max(stragglers, key=itemgetter("delayed_ns"))
     part = share(latest["delayed_ns"] / delays)
     return f" The others wait longest for {_rank(latest)} ({part} of the delays)."
+
+
+def _remedy(row: Row, rows: dict[str, list[Row]]) -> str:
+    """What to do where GPUs wait for what was launched before the recording."""
+    if row["lever"] != "unexplained":
+        return ""
+    # Of a step, there are only the causes.
+    of_all, of_step = rows.get("device_time", []), rows.get("idle_cause", [])
+    shares = _shares(of_all, "kind", 1) or {
+        one["kind"]: one["idle_share"] for one in of_step
+    }
+    is_before = shares.get("before_trace", 0) > shares.get("unexplained", 0)
+    return EARLIER_WORK if is_before else ""
 
 
 def _place(row: Row, rows: dict[str, list[Row]]) -> str:

@@ -75,6 +75,12 @@ LEVERS = {
     ),
 }
 
+EARLIER_WORK = (
+    " GPUs still ran work that was launched before the recording: record some more "
+    "steps, and look at a later one (`--step`)."
+)
+"""Why work at the start of a recording has no cause, and what to do."""
+
 _OF_HOST = ("dispatch", "python")
 _WAITS, _IS_BUSY = 0.1, 0.9
 """Shares of host time up to which the GPU waits, and from which it is busy."""

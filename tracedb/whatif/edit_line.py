@@ -31,6 +31,7 @@ import msgspec
 from msgspec import structs
 
 from tracedb.errors import ScenarioError
+from tracedb.near import closest, meant
 from tracedb.whatif.action import ACTIONS, STATISTICS
 from tracedb.whatif.scenario import FIELDS, Change
 from tracedb.whatif.selection import FIELDS as SELECTING
@@ -228,7 +229,10 @@ def _field(line: _Line, key: str, value: str) -> dict[str, Any]:
     """A field by its name, with a value of its type."""
     name = key[:-1]
     if key.endswith(":") or name not in FIELDS or name == "target":
-        raise line.error(f"a field ({', '.join(f for f in FIELDS if f != 'target')})")
+        known = [field for field in FIELDS if field != "target"]
+        near = closest(name, known)
+        listed = "" if near else f" ({', '.join(known)})"
+        raise line.error(f"a field{listed}", meant(near))
     for one in _readings(value):
         if _takes(name, one):
             return {name: one}

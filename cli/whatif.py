@@ -78,7 +78,7 @@ _LEAST_NS = 500
         "tracedb whatif run.duckdb --remove 'op:aten::item' --name 'no item'",
         "tracedb whatif run.duckdb --set gpu=H200 --set 'dtype=bf16:gemm*'",
         "tracedb whatif run.duckdb --set batch=4096",
-        "tracedb whatif run.duckdb --set ranks=64",
+        "tracedb whatif run.duckdb --set 'ranks=8 network=25' --sweep ranks=8..64",
         "tracedb whatif run.duckdb --rank 3 --edit 'host:T2 -2us'",
         "tracedb whatif run.duckdb --edit gpu:kernel --sweep factor=0.1..1:10",
         "tracedb whatif run.duckdb --scenario faster.toml --rows path --format csv",
@@ -127,8 +127,8 @@ _LEAST_NS = 500
 @click.option(
     "--sweep",
     metavar="FIELD=VALUES",
-    help="Run each scenario with each value: factor=0.1..1:10, add_ns=-1000,1000, or "
-    "SQL.",
+    help="Run each scenario with each value: factor=0.1..1:10, add_ns=-1000,1000, "
+    "ranks=8..64 (doubling), batch=..., gpu=A100,H100, or SQL.",
 )
 @click.option(
     "--ranking",
@@ -198,6 +198,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     (step=, rank=) say otherwise.
     """
     from tracedb.whatif.scenario import file_schema, read_scenarios
+    from tracedb.whatif.sweep import is_of_setting
 
     if schema:
         click.echo(file_schema().decode())
@@ -206,7 +207,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     chosen = _typed(lines, settings, name, each=each, whole=sweep is None)
     if path is not None:
         chosen += read_scenarios(path)
-    asked = bool(chosen) or stored
+    asked = bool(chosen) or stored or (sweep is not None and is_of_setting(sweep))
     _check_together(asked=asked, check=check)
     if database is None:
         _check_alone(chosen, sweep, needs=not check or stored)

@@ -301,7 +301,7 @@ def test_the_command_writes_a_row_for_each_point(tmp_path: Path) -> None:
 
 WRONG: dict[tuple[str, ...], str] = {
     ("--sweep", "size=1,2"): "expected batch=256..65536 or gpu=A100,H100",
-    ("--sweep", "batch=few"): "few is neither a size nor a range",
+    ("--sweep", "batch=few"): "few is neither a whole number from 1 nor a range",
     ("--sweep", "batch=9..3"): "9..3 does not ascend",
     ("--sweep", "batch=3,3"): "a batch size occurs twice",
     ("--sweep", "gpu=Abacus"): "unknown GPU Abacus",

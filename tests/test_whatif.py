@@ -21,7 +21,7 @@ import tracedb
 from tracedb import Edit
 from tracedb.cli.main import tracedb as command
 from tracedb.synthetic import Delays, Gap, Op, Program, Rank, Thread, execute, step
-from tracedb.whatif.edit_line import parse
+from tracedb.whatif.edit_line import parse, parse_setting
 from tracedb.whatif.scenario import Change, file_schema, of_scenario, read_scenarios
 from tracedb.whatif.sweep import swept
 
@@ -251,6 +251,46 @@ def test_a_sweep_is_a_scenario_for_each_value() -> None:
         "a add_ns=-1000001",
         "a add_ns=-1000002",
     ]
+
+
+def test_a_sweep_of_a_setting_is_a_setting_for_each_value() -> None:
+    """It takes the place of one that is there, also in the scenario's name."""
+    alone = swept([], "ranks=8..64", no_query)
+    assert [(e.scenario, e.to_ranks, e.type) for e in alone] == [
+        (f"ranks={ranks}", ranks, "collective") for ranks in (8, 16, 32, 64)
+    ]
+    edits = [
+        of_scenario("a", parse("gpu x0.5")),
+        of_scenario("ranks=8 network=25", parse_setting("ranks=8 network=25")),
+    ]
+    found = swept(edits, "ranks=16,32", no_query)
+    assert [(e.scenario, e.factor, e.to_ranks, e.network) for e in found] == [
+        row
+        for ranks in (16, 32)
+        for row in (
+            (f"a ranks={ranks}", 0.5, None, None),
+            (f"a ranks={ranks}", None, ranks, None),
+            (f"ranks={ranks} network=25", None, ranks, 25),
+        )
+    ]
+    (_, changed) = swept(edits[:1], "gpu=H200", no_query)
+    assert (changed.scenario, changed.to_gpu) == ("a gpu=H200", "H200")
+
+
+@pytest.mark.parametrize(
+    ("sweep", "said"),
+    [
+        ("ranks=1", "setting 'ranks=1': ranks must be a whole number from 2 to 1e6"),
+        ("ranks=a..b", "sweep of ranks: a..b is neither a whole number"),
+        ("batch=8,8", "a value occurs twice"),
+        ("dtype=int3", "dtype must be one of fp32"),
+        ("workers=1..2", "no edit has workers"),
+    ],
+)
+def test_wrong_sweeps_of_settings(sweep: str, said: str) -> None:
+    """One line says what is wrong."""
+    with pytest.raises(tracedb.ScenarioError, match=said):
+        swept([of_scenario("a", parse("host overlap"))], sweep, no_query)
 
 
 @pytest.mark.parametrize(

@@ -127,12 +127,13 @@ def parse(text: str) -> Change:
     return msgspec.convert(fields, Change)
 
 
-_SETTINGS = {
+SETTINGS = {
     "gpu": "to_gpu",
     "dtype": "to_dtype",
     "batch": "to_batch",
     "ranks": "to_ranks",
 }
+"""The fields that settings set, by the settings' names."""
 # A value, which may contain spaces, a selection, and fields.
 _SETTING = re.compile(r"(?P<value>[^:=]+?)(?::(?P<chosen>\S.*)|\s+(?P<rest>\w+=.*))?")
 
@@ -149,13 +150,13 @@ def parse_setting(text: str) -> Change:
     """
     name, _, given = text.partition("=")
     parts = _SETTING.fullmatch(given)
-    if name not in _SETTINGS or parts is None:
-        settings = ", ".join(f"{setting}=..." for setting in _SETTINGS)
+    if name not in SETTINGS or parts is None:
+        settings = ", ".join(f"{setting}=..." for setting in SETTINGS)
         raise ScenarioError(
             f"setting '{text}': expected {settings}, such as gpu=H200 or "
             "dtype=bf16:gemm*"
         )
-    field = _SETTINGS[name]
+    field = SETTINGS[name]
     value = next((v for v in _readings(parts["value"]) if _takes(field, v)), None)
     if value is None:
         raise ScenarioError(f"setting '{text}': {name} must be {FIELDS[field]}")

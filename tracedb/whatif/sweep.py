@@ -3,6 +3,8 @@
 factor=0.1..1:10     ten values from 0.1 to 1, ends included
 factor=0.25,0.5,2    a list
 add_ns=SELECT ...    the first column of a query
+ranks=8..64          a setting (`tracedb.whatif.edit_line`), doubling
+gpu=A100,H100        a setting
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from msgspec import structs
 
 from tracedb.errors import ScenarioError
 from tracedb.whatif.action import VALUES, action_of
-from tracedb.whatif.scenario import FIELDS, Change, Edit, check
+from tracedb.whatif.edit_line import SETTINGS, parse_setting
+from tracedb.whatif.scenario import FIELDS, Change, Edit, check, of_scenario
+from tracedb.whole_numbers import whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,14 +36,17 @@ def swept(
     """Each scenario of the edits once for each value of a sweep, with it in its name.
 
     The value is set in all edits that have that field; if none has, in those without
-    any action or value. `query` runs SQL. Raises `ScenarioError` for a malformed sweep,
-    or one that changes no edit.
+    any action or value. A sweep of a setting needs no such edit: each scenario gets
+    that setting. `query` runs SQL. Raises `ScenarioError` for a malformed sweep, or one
+    that changes no edit.
     """
     field, _, given = sweep.partition("=")
+    if is_of_setting(sweep):
+        return _settings(edits, sweep)
     if field not in VALUES or not given:
         raise ScenarioError(
             f"sweep {sweep}: expected a field and its values, such as "
-            f"factor=0.1..1:10; the fields are {', '.join(VALUES)}"
+            f"factor=0.1..1:10; the fields are {', '.join([*SETTINGS, *VALUES])}"
         )
     changed = [edit for edit in edits if getattr(edit, field) is not None]
     changed = changed or [edit for edit in edits if _is_bare(edit)]
@@ -57,6 +64,69 @@ def swept(
     ]
     check(found)
     return found
+
+
+def is_of_setting(sweep: str) -> bool:
+    """Whether a sweep is of a setting, such as `ranks=8..64`."""
+    name, _, given = sweep.partition("=")
+    return name in SETTINGS and bool(given)
+
+
+def _settings(edits: Sequence[Edit], sweep: str) -> list[Edit]:
+    """Each scenario of the edits, or one without others, with each setting."""
+    name, _, given = sweep.partition("=")
+    values = [text for part in given.split(",") for text in _texts(name, part.strip())]
+    if len(set(values)) < len(values):
+        raise ScenarioError(f"sweep {sweep}: a value occurs twice; remove one")
+    _check_count(sweep, len(values))
+    found = [e for value in values for e in _with_setting(edits, name, value)]
+    check(found)
+    return found
+
+
+def _with_setting(edits: Sequence[Edit], name: str, value: str) -> list[Edit]:
+    """The scenarios of the edits, each with a setting instead of its own, if any."""
+    text = f"{name}={value}"
+    setting, field = parse_setting(text), SETTINGS[name]
+    if not edits:
+        return [of_scenario(text, setting)]
+    found = []
+    for scenario in dict.fromkeys(edit.scenario for edit in edits):
+        own = [edit for edit in edits if edit.scenario == scenario]
+        changed = [edit for edit in own if getattr(edit, field) is not None]
+        values = {field: getattr(setting, field), "scenario": _renamed(scenario, text)}
+        found += [
+            structs.replace(edit, **values)
+            if edit in changed
+            else structs.replace(edit, scenario=values["scenario"])
+            for edit in own
+        ]
+        if not changed:
+            found.append(of_scenario(values["scenario"], setting))
+    return found
+
+
+def _texts(name: str, text: str) -> list[str]:
+    """The values of a part of a setting's sweep."""
+    if FIELDS[SETTINGS[name]].startswith("a whole number"):
+        try:
+            return [str(number) for number in whole_numbers(text)]
+        except ValueError as error:
+            raise ScenarioError(f"sweep of {name}: {error}") from error
+    return [text]
+
+
+def _renamed(scenario: str, setting: str) -> str:
+    """A scenario's name with a setting, in the place of the same with another value.
+
+    >>> _renamed("ranks=8 network=25", "ranks=16"), _renamed("a", "ranks=16")
+    ('ranks=16 network=25', 'a ranks=16')
+    """
+    name = setting.partition("=")[0]
+    before = re.compile(rf"(?<![\w-]){name}=[^\s:;]+")
+    if before.search(scenario):
+        return before.sub(lambda _: setting, scenario)
+    return f"{scenario} {setting}"
 
 
 def _is_bare(edit: Edit) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from math import hypot
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from tracedb.synthetic import (
 )
 from tracedb.synthetic.program import Action
 from tracedb.whatif.edit_line import parse, parse_setting
-from tracedb.whatif.scenario import of_scenario
+from tracedb.whatif.scenario import Change, of_scenario
 
 KINDS = (
     *("allreduce", "_allgather_base", "_reduce_scatter_base"),
@@ -254,6 +255,47 @@ def predicted(tmp_path_factory: pytest.TempPathFactory) -> Predicted:
     edits = {f"ranks={n}": [fields(f"ranks={n}")] for n in RANKS}
     one = case("job", PROGRAM, Delays(), recorded=True)
     return predict(tmp_path_factory.mktemp("job"), [one], edits, RATIOS)
+
+
+def test_the_band_of_steps_has_that_of_collectives(tmp_path: Path) -> None:
+    """It is as wide as factors at its ends make it, and as steps differ, by squares."""
+    columns = "predicted_ns, low_ns, high_ns, change_low_ns, change_high_ns"
+    query = f"SELECT scenario, {columns} FROM question.scenario_summary"
+    with tracedb.open() as database:
+        database.ingest(written(tmp_path, PROGRAM), run="job")
+        with database.simulate(["replay"], [EDITS[0], EDITS[3]]) as beside:
+            found = {name: numbers for name, *numbers in rows(beside, query)}
+            factors = rows(
+                beside,
+                "SELECT DISTINCT name, ratio, low_ratio, high_ratio "
+                "FROM prediction.changed_time INNER JOIN staging.gpu_op "
+                "USING (gpu_op_id) WHERE scenario = 'ranks=16'",
+            )
+        edits = [
+            of_scenario(end, Change(target="gpu", name=name, factor=factor))
+            for name, *each in factors
+            for end, factor in zip(("own", "low", "high"), each, strict=True)
+        ]
+        edits.append(of_scenario("same", Change(target="gpu", factor=1)))
+        with database.simulate(["replay"], edits) as beside:
+            plain = {name: numbers for name, *numbers in rows(beside, query)}
+    own, low, high, change_low, change_high = plain["own"]
+    shorter, longer = own - plain["low"][0], plain["high"][0] - own
+    change = (change_low + change_high) / 2
+    assert len(factors) == len(KINDS)
+    assert min(shorter, longer) > high - own
+    assert found["ranks=16"] == pytest.approx(
+        [
+            own,
+            own - hypot(own - low, shorter),
+            own + hypot(high - own, longer),
+            change - hypot(change - change_low, shorter),
+            change + hypot(change_high - change, longer),
+        ],
+        abs=2,
+    )
+    # Factors of 1 have no band.
+    assert found["ranks=2"] == plain["same"]
 
 
 def fields(text: str) -> dict[str, Any]:

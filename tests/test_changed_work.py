@@ -333,6 +333,37 @@ def test_fused_work_on_another_gpu(elsewhere: tracedb.Database) -> None:
         assert times["fused there", step_id] > ns
 
 
+def test_parts_of_a_band_are_families(
+    elsewhere: tracedb.Database, database: tracedb.Database
+) -> None:
+    """The three with the widest bands take their ends alone, all others together."""
+    query = (
+        "SELECT gpu_op_id, family, measured_ns, ratio, low_ratio, high_ratio "
+        "FROM prediction.changed_time WHERE scenario = 'gpu=V100'"
+    )
+    known = rows(elsewhere, query)
+    doubts: defaultdict[str, float] = defaultdict(float)
+    for _, family, time_ns, _, low, high in known:
+        doubts[family] += time_ns * (high - low)
+    families = sorted(doubts, key=lambda family: (-round(doubts[family]), family))
+    assert len(families) > 4
+    bounds = [f"{end} {part}" for part in (1, 2, 3, 4) for end in ("low", "high")]
+    edits = [
+        structs.replace(edit, bound=edit.scenario)
+        for bound in bounds
+        for edit in settings(bound, "gpu=V100")
+    ]
+    with database.simulate(["replay"], edits, only_steps=True) as beside:
+        query = "SELECT scenario, gpu_op_id, ratio FROM prediction.bounded_time"
+        found = {(scenario, op): ratio for scenario, op, ratio in rows(beside, query)}
+    assert len(found) == len(bounds) * len(known)
+    for op, family, _, *ratios in known:
+        part = min(families.index(family), 3) + 1
+        for bound in bounds:
+            end = bound.split()[0] if bound.endswith(str(part)) else "ratio"
+            assert found[bound, op] == ratios[("ratio", "low", "high").index(end)]
+
+
 def test_arrays_and_sql_agree(
     elsewhere: tracedb.Database, database: tracedb.Database
 ) -> None:

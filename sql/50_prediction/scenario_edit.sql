@@ -102,6 +102,9 @@ CREATE VIEW prediction.scenario_edit (
     ranks_per_node,
     -- What messages of a GPU reach between nodes, in GB/s; NULL: as listed for the GPU.
     network,
+    -- The end of the band that a part of changed GPU work takes, such as `low 1`
+    -- (`prediction.bounded_time`); NULL: none.
+    bound,
     -- For removed ops, which of the gaps around them remain: the `longest` of those that
     -- merge (NULL: likewise), or `all`.
     gaps,
@@ -143,25 +146,17 @@ SELECT
     CASE edit.action WHEN 'ideal' THEN 'ideal' ELSE edit.set_to END,
     edit.from_run,
     edit.to_gpu, edit.to_dtype, edit.to_batch, edit.from_batch, edit.to_ranks,
-    edit.ranks_per_node, edit.network,
-    edit.gaps,
-    edit.place,
-    edit.host_ns,
-    edit.gpu_ns,
-    edit.gap_ns,
-    edit.to_stream,
+    edit.ranks_per_node, edit.network, edit.bound,
+    edit.gaps, edit.place, edit.host_ns, edit.gpu_ns, edit.gap_ns, edit.to_stream,
     edit.until,
-    coalesce(edit.workers, 1),
-    coalesce(edit.ahead, 2)
+    coalesce(edit.workers, 1), coalesce(edit.ahead, 2)
 FROM (
     SELECT
         edit,
         ordinal,
         min(ordinal) OVER (PARTITION BY edit.scenario) AS first_ordinal
     FROM (
-        SELECT
-            unnest(edits) AS edit,
-            generate_subscripts(edits, 1) AS ordinal
+        SELECT unnest(edits) AS edit, generate_subscripts(edits, 1) AS ordinal
         FROM (
             SELECT
                 getvariable('edits')::STRUCT(
@@ -174,7 +169,7 @@ FROM (
                     factor DOUBLE, add_ns BIGINT, set_ns BIGINT, set_to VARCHAR,
                     from_run BIGINT, to_gpu VARCHAR, to_dtype VARCHAR, to_batch BIGINT,
                     from_batch BIGINT, to_ranks BIGINT, ranks_per_node BIGINT,
-                    network DOUBLE, gaps VARCHAR, place VARCHAR, host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT,
+                    network DOUBLE, bound VARCHAR, gaps VARCHAR, place VARCHAR, host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT,
                     until VARCHAR, workers BIGINT, ahead BIGINT
                 )[] AS edits
             -- Parts that look for edits are not even planned while there are none.

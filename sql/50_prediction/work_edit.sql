@@ -20,7 +20,7 @@ CREATE VIEW prediction.work_edit (
     -- The factor for its time, excluding moves.
     factor,
     -- The factor for its time on another GPU, or with another type
-    -- (`prediction.changed_time`): 1 for a time that is set to a number, or taken from
+    -- (`prediction.bounded_time`): 1 for a time that is set to a number, or taken from
     -- another run.
     ratio,
     -- [ns] What is added after that.
@@ -52,6 +52,6 @@ LEFT JOIN prediction.set_time AS time
         AND work.edit = time.edit
         AND time.kind = 'gpu'
         AND work.gpu_op_id = target_id
-LEFT JOIN prediction.changed_time AS changed
+LEFT JOIN prediction.bounded_time AS changed
     ON work.scenario = changed.scenario AND work.gpu_op_id = changed.gpu_op_id
 GROUP BY work.scenario, work.gpu_op_id;

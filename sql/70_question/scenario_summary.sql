@@ -1,7 +1,9 @@
 -- What is each scenario worth? Its mean step compared with that of the baseline, and the
 -- bands that should contain four of five steps. Each step is simulated twice, with the
 -- edits and without; both simulations are assumed to be wrong by the same factor, measured
--- divided by baseline. So an error common to both does not widen the band of the change.
+-- divided by baseline. So an error common to both does not widen the band of the change. What
+-- GPU work on another GPU, or of another type, batch size or number of ranks, may be off by
+-- widens both, part by part (`prediction.bounded_time`), by squares.
 -- One row per scenario, method and run; empty unless scenarios are requested (`tracedb
 -- whatif`).
 -- Key: scenario, method, run_id.
@@ -100,6 +102,43 @@ mean AS (
         END::BIGINT AS change_reach_ns
     FROM distant
     GROUP BY variant_id, scenario, method, run_id
+),
+
+-- How much shorter or longer the period is if a part takes the ends of its band.
+part AS (
+    SELECT
+        scenario,
+        method,
+        run_id,
+        greatest(max(own_ns - predicted_ns), 0) AS shorter_ns,
+        greatest(max(predicted_ns - own_ns), 0) AS longer_ns
+    FROM mean
+    INNER JOIN reference.scenario_bound USING (scenario, method, run_id)
+    GROUP BY scenario, method, run_id, regexp_extract(bound, '\d')
+),
+
+doubt AS (
+    SELECT
+        scenario,
+        method,
+        run_id,
+        sum(shorter_ns ** 2) AS shorter_square,
+        sum(longer_ns ** 2) AS longer_square
+    FROM part
+    GROUP BY scenario, method, run_id
+),
+
+reach AS (
+    SELECT
+        mean.*,
+        round(sqrt(reach_ns ** 2 + coalesce(shorter_square, 0)))::BIGINT AS below_ns,
+        round(sqrt(reach_ns ** 2 + coalesce(longer_square, 0)))::BIGINT AS above_ns,
+        round(sqrt(change_reach_ns ** 2 + coalesce(shorter_square, 0)))::BIGINT
+        AS change_below_ns,
+        round(sqrt(change_reach_ns ** 2 + coalesce(longer_square, 0)))::BIGINT
+        AS change_above_ns
+    FROM mean
+    LEFT JOIN doubt USING (scenario, method, run_id)
 )
 
 SELECT
@@ -111,14 +150,14 @@ SELECT
     own_ns,
     own_ns - base_ns,
     (own_ns - base_ns) / nullif(base_ns, 0),
-    CASE WHEN reach_ns IS NOT NULL THEN greatest(own_ns - reach_ns, 0) END,
-    own_ns + reach_ns,
-    own_ns - base_ns - change_reach_ns,
-    own_ns - base_ns + change_reach_ns,
+    CASE WHEN reach_ns IS NOT NULL THEN greatest(own_ns - below_ns, 0) END,
+    own_ns + above_ns,
+    own_ns - base_ns - change_below_ns,
+    own_ns - base_ns + change_above_ns,
     base_host_ns,
     own_host_ns,
     base_gpu_end_ns,
     own_gpu_end_ns,
     left_ns
-FROM mean
+FROM reach
 ORDER BY variant_id, run_id;

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, product
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -104,6 +104,13 @@ SELECT $change, op_id, trace_id, family, flops, read_bytes + written_bytes
 FROM {{work}}
 WHERE trace_id IN (SELECT trace_id FROM prediction.op_change)
 """
+_PARTS_OF_BANDS = """
+SELECT scenario, least(count(DISTINCT family), 4)
+FROM prediction.changed_time
+WHERE high_ratio > low_ratio
+GROUP BY scenario
+ORDER BY scenario
+"""
 _TRACES = "SELECT DISTINCT trace_id FROM {} ORDER BY trace_id"
 _GPU_WORK, _HOST_WORK = "prediction.work_change", "prediction.op_change"
 _STORED_NAME = "{stored}"
@@ -188,6 +195,23 @@ def named(connection: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> list[
 def are_changed(edits: Sequence[Edit]) -> bool:
     """Whether edits change the GPU, type, batch size or ranks of work."""
     return any(getattr(edit, value) for edit in edits for value in ELSEWHERE)
+
+
+def bounded(cursor: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> list[Edit]:
+    """The scenarios with changed GPU work, once for each end of each part's band.
+
+    The names of these scenarios begin with that of the end (`prediction.bounded_time`).
+    """
+    found = []
+    for scenario, parts in cursor.execute(_PARTS_OF_BANDS).fetchall():
+        own = [e for e in edits if e.scenario == scenario and e.bound is None]
+        for number, end in product(range(1, parts + 1), ("low", "high")):
+            bound = f"{end} {number}"
+            found += [
+                structs.replace(edit, scenario=f"{bound} {scenario}", bound=bound)
+                for edit in own
+            ]
+    return found
 
 
 def estimate(cursor: duckdb.DuckDBPyConnection, stored: str) -> None:

@@ -107,6 +107,9 @@ class Edit(Change, frozen=True, kw_only=True):
     """A change, with the name of its scenario."""
 
     scenario: str
+    bound: str | None = None
+    """The end of the band that a part of changed GPU work takes, as in
+    `prediction.bounded_time`; only simulations set it."""
 
 
 UNPROFILED = Edit(scenario="unprofiled", target="profiler", factor=0)

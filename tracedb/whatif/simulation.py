@@ -32,6 +32,7 @@ SHARED = (
     "question.scenario_summary",
 )
 """Views that several answers about scenarios read, each after those that it reads."""
+_BOUNDS = "reference.scenario_bound"
 _VARIANTS = "prediction.variant"
 _LIBRARY = "reference.library_sample"
 _THERE = """
@@ -43,6 +44,16 @@ WHERE
     OR (scenario = 'baseline' AND is_stored AND list_contains(?::VARCHAR[], method))
 """
 """The stored variants of some methods."""
+# Scenarios with an end of a band are named by it.
+_PERIODS = r"""
+SELECT
+    regexp_replace(scenario, '^\w+ \d ', '') AS scenario,
+    method,
+    run_id,
+    regexp_extract(scenario, '^\w+ \d') AS bound,
+    predicted_ns
+FROM question.scenario_summary
+"""
 _KEYS = ("variant_id", "host_from")
 """The columns of stored relations that identify variants."""
 _numbers = count(1)
@@ -57,6 +68,7 @@ def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
     *,
     allow_files: bool = False,
     only_steps: bool = False,
+    estimated: str | None = None,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection whose relations are for these methods, within the block.
 
@@ -64,14 +76,19 @@ def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
     `library` learns from that file, or has the host times that ship with tracedb.
     Relations that depend on them are computed in memory unless stored; others are those
     of the database. With `only_steps`, arrays evaluate scenarios that change only
-    durations (`twin`), and give only their step times. Raises `ScenarioError` for an
-    edit that matches nothing, or two that conflict.
+    durations (`twin`), and give only their step times. `estimated` is the quoted name
+    of a database with the estimates of the same changes of work. Raises
+    `ScenarioError` for an edit that matches nothing, or two that conflict.
     """
     there = [int(n) for (n,) in connection.execute(_THERE, [[*methods]]).fetchall()]
     with ExitStack() as stack:
         with _in_range() if edits else nullcontext():
             cursor, stored = stack.enter_context(
-                beside(connection, methods, edits, allow_files=allow_files)
+                beside(
+                    *(connection, methods, edits),
+                    allow_files=allow_files,
+                    estimated=estimated,
+                )
             )
             if edits:
                 check_matches(cursor, edits)
@@ -88,6 +105,16 @@ def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
             _fill(cursor, stored, there, [n for of in twins.values() for n in of])
             for base, of in twins.items():
                 twin.evaluate(cursor, base, of)
+            ends = () if estimated else changed_work.bounded(cursor, edits)
+        if ends:
+            here = quoted(str(scalar(cursor, "SELECT current_database()")))
+            with simulated(
+                *(connection, methods, ends, library),
+                allow_files=allow_files,
+                only_steps=True,
+                estimated=here,
+            ) as bounds:
+                bounds.execute(f"INSERT INTO {here}.{_BOUNDS} BY NAME {_PERIODS}")
         yield cursor
 
 
@@ -110,10 +137,12 @@ def beside(
     edits: Sequence[Edit] = (),
     *,
     allow_files: bool = False,
+    estimated: str | None = None,
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
     """A connection to a second database, in memory, and the quoted name of the first.
 
     There, relations that depend on the variants are its own tables, still empty.
+    `estimated` is as in `simulated`.
     """
     edits = changed_work.named(connection, edits)
     chosen = chosen_nodes(connection, edits, allow_files=allow_files)
@@ -125,14 +154,14 @@ def beside(
         try:
             cursor.execute(f"USE {name}")
             cursor.execute("SET VARIABLE methods = $methods", {"methods": [*methods]})
-            own = catalog.readers(_VARIANTS) | {_LIBRARY, *changed_work.TABLES}
+            own = catalog.readers(_VARIANTS) | {_LIBRARY, _BOUNDS, *changed_work.TABLES}
             if edits:
                 set_edits(cursor, edits, chosen)
                 own |= catalog.chosen_by_edits()
             catalog.create_over(cursor, stored, own)
             if edits:
                 store(cursor, catalog.edit_views())
-                _choose(cursor, stored, edits)
+                _choose(cursor, stored, edits, estimated)
             yield cursor, stored
         finally:
             cursor.execute(f"USE {stored}")
@@ -140,7 +169,10 @@ def beside(
 
 
 def _choose(
-    cursor: duckdb.DuckDBPyConnection, stored: str, edits: Sequence[Edit]
+    cursor: duckdb.DuckDBPyConnection,
+    stored: str,
+    edits: Sequence[Edit],
+    estimated: str | None,
 ) -> None:
     """Compute what edits select, and predict work that they change."""
     chosen = catalog.chosen_by_edits()
@@ -148,7 +180,10 @@ def _choose(
         catalog.readers(changed_work.TABLE) | catalog.readers(changed_work.OPS)
     )
     _compute(cursor, chosen - behind)
-    if changed_work.are_changed(edits):
+    if estimated is not None:
+        for table in sorted(changed_work.TABLES):
+            cursor.execute(f"INSERT INTO {table} FROM {estimated}.{table}")
+    elif changed_work.are_changed(edits):
         changed_work.estimate(cursor, stored)
     _compute(cursor, behind)
     if changed_work.are_changed(edits):

@@ -1,17 +1,17 @@
--- The factor for the time of GPU work that a scenario moves to another GPU, type, batch size or
--- number of ranks (`prediction.work_change`): a model's prediction for the target, divided by the
--- same model's prediction for what was recorded, so that an error on both sides cancels. Kernel
--- models are used if they cover the op on both sides, for all kernels of an op together;
--- otherwise the roofline of the kernel. Unknown work on another GPU is assumed to be
+-- The factor for the time of GPU work that a scenario moves to another GPU, type, batch size
+-- or number of ranks (`prediction.work_change`): a model's prediction for the target, divided
+-- by the same model's prediction for what was recorded, so that an error on both sides
+-- cancels. Kernel models are used if they cover the op on both sides, for all kernels of an op
+-- together; otherwise the roofline of the kernel. Unknown work on another GPU is assumed to be
 -- memory-bound: its floor becomes the other's floor, and the rest scales with the bandwidths.
 -- Collectives scale with the links, by the roofline; those of more than 8 ranks use a network,
--- which another GPU does not change, and stay. For other numbers of ranks, models of collectives
--- are used if both numbers were measured, and no network is given that messages would use; where
--- nodes begin or cease to use their network, the band is wider. Copies, and work of unknown shape or type,
--- stay if another type is requested. At another batch size, unknown work beyond its floor scales
--- with the elements of its op; if these are unknown, it stays. Bands are those of the model for
--- the target, as wide as its errors on kernels outside its training data; unchanged work has
--- none.
+-- which another GPU does not change, and stay. For other numbers of ranks, models of
+-- collectives are used if both numbers were measured, and no network is given that messages
+-- would use; where nodes begin or cease to use their network, the band is wider. Copies, and
+-- work of unknown shape or type, stay if another type is requested. At another batch size,
+-- unknown work beyond its floor scales with the elements of its op; if these are unknown, it
+-- stays. Bands are those of the model for the target, as wide as its errors on kernels outside
+-- its training data; unchanged work has none.
 -- Without edits it is empty.
 -- One row per scenario and GPU op that it moves.
 -- Key: scenario, gpu_op_id.

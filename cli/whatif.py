@@ -126,9 +126,11 @@ _LEAST_NS = 500
 )
 @click.option(
     "--sweep",
+    multiple=True,
     metavar="FIELD=VALUES",
     help="Run each scenario with each value: factor=0.1..1:10, add_ns=-1000,1000, "
-    "ranks=8..64 (doubling), batch=..., gpu=A100,H100, or SQL.",
+    "ranks=8..64 (doubling), batch=..., gpu=A100,H100, or SQL. Several sweeps give all "
+    "combinations.",
 )
 @click.option(
     "--ranking",
@@ -175,7 +177,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     each: bool,
     path: str | None,
     stored: bool,
-    sweep: str | None,
+    sweep: tuple[str, ...],
     candidates: int,
     rows: str,
     method: str | None,
@@ -204,10 +206,10 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
         click.echo(file_schema().decode())
         return
     lines = [*edits, *(f"{line} remove" for line in removed)]
-    chosen = _typed(lines, settings, name, each=each, whole=sweep is None)
+    chosen = _typed(lines, settings, name, each=each, whole=not sweep)
     if path is not None:
         chosen += read_scenarios(path)
-    asked = bool(chosen) or stored or (sweep is not None and is_of_setting(sweep))
+    asked = bool(chosen) or stored or any(map(is_of_setting, sweep))
     _check_together(asked=asked, check=check)
     if database is None:
         _check_alone(chosen, sweep, needs=not check or stored)
@@ -217,8 +219,8 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
             tell_other_gpus(db, library)
         if stored:
             chosen += db.stored_edits()
-        if sweep is not None:
-            chosen = db.sweep(chosen, sweep)
+        for one in sweep:
+            chosen = db.sweep(chosen, one)
         if not asked:
             frame = db.ranking(method, candidates, library=library, **part)
             write_rows(db, output, frame, _RANKING)
@@ -289,9 +291,9 @@ def _check_together(*, asked: bool, check: bool) -> None:
             raise click.UsageError(f"--{name} {what}; leave it out")
 
 
-def _check_alone(chosen: list[Edit], sweep: str | None, *, needs: bool) -> None:
+def _check_alone(chosen: list[Edit], sweep: tuple[str, ...], *, needs: bool) -> None:
     """Report that edits are valid, without a database."""
-    if needs or sweep is not None or not chosen:
+    if needs or sweep or not chosen:
         raise click.UsageError("Missing argument 'DB': the database to edit")
     tell(f"{counted(len(chosen), 'edit')} checked: valid")
 

@@ -277,6 +277,17 @@ def test_a_sweep_of_a_setting_is_a_setting_for_each_value() -> None:
     assert (changed.scenario, changed.to_gpu) == ("a gpu=H200", "H200")
 
 
+def test_several_sweeps_give_all_combinations(folder: Path) -> None:
+    """Each scenario of the first is one of the second for each of its values."""
+    sweeps = ("--sweep", "gpu=A100,H200", "--sweep", "ranks=2,4")
+    path = str(folder / "run.duckdb")
+    assert "8 edits checked" in run(path, *sweeps, "--check").stderr
+    found = run(path, *sweeps, "--format", "json")
+    assert [row["scenario"] for row in json.loads(found.stdout)] == [
+        f"gpu={gpu} ranks={ranks}" for ranks in (2, 4) for gpu in ("A100", "H200")
+    ]
+
+
 @pytest.mark.parametrize(
     ("sweep", "said"),
     [

@@ -47,10 +47,10 @@ def hardware(database: str | None, add: str | None, output: out.Output) -> None:
     if database is None:
         from tracedb.lookup import declared_rows
 
-        output.rows(declared_rows(_RELATION), _FIGURES)
+        output.rows(declared_rows(_RELATION), _FIGURES, most=None)
     elif add is None:
         with tracedb.open(database, read_only=True) as db:
-            output.rows(db.relation(_RELATION), _FIGURES)
+            output.rows(db.relation(_RELATION), _FIGURES, most=None)
     else:
         with options.existing(database) as db:
             names = ", ".join(db.add_hardware(add))
@@ -58,4 +58,4 @@ def hardware(database: str | None, add: str | None, output: out.Output) -> None:
                 f"added {names}; run `tracedb kernels apply` again if you applied "
                 "models"
             )
-            output.rows(db.relation(_RELATION), _FIGURES)
+            output.rows(db.relation(_RELATION), _FIGURES, most=None)

@@ -578,6 +578,8 @@ def test_output_of_the_commands(made: Path, tmp_path: Path) -> None:
     assert len(ask("kernels", "hardware")) == len(added) - 1
     learnt = ask("kernels", "calibrate", database, "--from", made)
     assert {row["hardware"] for row in learnt} == {"V100"}
+    listed = run_command("kernels", "hardware")
+    assert "first 100" not in listed.stderr
     assert run_command("kernels", "hardware", "--add", "x.json").exit_code == 2
     refused = run_command("kernels", "calibrate", database, "--from", "none.duckdb")
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)

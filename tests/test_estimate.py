@@ -446,7 +446,7 @@ WRONG = {
     ("none.py:step", "--gpu", "H100"): "none.py: no such file",
     ("trian.py:step", "--gpu", "H100"): "trian.py: no such file; did you mean train.py",
     ("train.py:step", "--gpu", "h-100 pci"): "unknown GPU h-100 pci; did you mean H100",
-    ("train.py:stop", "--gpu", "H100"): "has no function stop",
+    ("train.py:stop", "--gpu", "H100"): "has no function stop; did you mean step?",
     ("plain.py:step", "--gpu", "H100", "--batch", "4"): "takes no batch size",
     ("plain.py:other", "--gpu", "H100"): "other() needs inputs",
     ("plain.py:named", "--gpu", "H100"): "named() needs size; it may take only",

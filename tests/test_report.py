@@ -628,6 +628,15 @@ def test_narrow_windows_scroll_parts_only(folder: Path, page: Page, name: str) -
 
 
 @needs_chromium
+def test_a_backtick_of_a_name_is_shown(folder: Path, page: Page) -> None:
+    """Only what stands between two of them is code."""
+    page.open(folder / "gpu.html")
+    said = json.dumps("`tracedb info` shows back`tick")
+    shown = f"withCode({said}).map(one => one.outerHTML ?? one).join('')"
+    assert page.run(shown) == "<code>tracedb info</code> shows back`tick"
+
+
+@needs_chromium
 def test_places_that_differ_have_different_labels(folder: Path, page: Page) -> None:
     """A bar of what changed names the module, too: ops repeat in many modules."""
     page.open(folder / "gpu.html")

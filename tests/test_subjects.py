@@ -30,6 +30,8 @@ GUESSES = {
     "ops": "overhead_by_op",
     "gaps": "idle_cause",
     "cuda_graphs": "replayed_op",
+    "graph_breaks": "compiled_region",
+    "pcie": "copy",
     "launch_overhead": "launch_bound",
     "h2d": "copy",
     "who_waits": "wait",

@@ -27,10 +27,11 @@ ANSWERS = {
     "capture graph cudagraph replay": ("replayed_op", "launch_bound"),
     "comm communication overlap hidden": ("exposed_communication", "collective"),
     "nccl rccl gloo allreduce collectives": ("collective", "straggler"),
+    "break graph_break graph_breaks": ("compiled_region", "compile_time"),
     "compile dynamo inductor recompile recompilation": (
         *("compile_time", "compiled_region"),
     ),
-    "dtoh dtod htod h2d d2h d2d memcpy memset pinned transfer": ("copy",),
+    "dtoh dtod htod h2d d2h d2d memcpy memset pcie pinned transfer": ("copy",),
     "flop flops tflops mfu hfu utilization utilisation": (
         *("efficiency_by_step", "efficiency"),
     ),

@@ -19,7 +19,7 @@ from tracedb.errors import EstimateError
 from tracedb.from_code import place
 from tracedb.from_code.changed import changed
 from tracedb.from_code.converting import Finder, Loader
-from tracedb.near import meant, near_path
+from tracedb.near import closest, meant, near_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -251,7 +251,9 @@ def load(path: Path, name: str, arguments: Sequence[str] = ()) -> Step:
     for part in name.split("."):
         function = getattr(function, part, None)
     if not callable(function):
-        raise EstimateError(f"{path}: has no function {name}")
+        known = [one for one, value in vars(module).items() if callable(value)]
+        near = meant(closest(name, known))
+        raise EstimateError(f"{path}: has no function {name}{near}")
     step = Step(function, script=script)
     others = [parameter for parameter in step.needed if parameter not in _BATCH]
     if others:

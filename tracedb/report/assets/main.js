@@ -36,7 +36,7 @@ function build() {
 
 /** A text whose parts between backticks are code. */
 function withCode(text) {
-  return text.split("`").map((piece, i) => (i % 2 ? el("code", null, piece) : piece));
+  return text.split(/`([^`]*)`/).map((piece, i) => (i % 2 ? el("code", null, piece) : piece));
 }
 
 /** What a picture leaves out. */

@@ -499,6 +499,20 @@ def test_the_first_work_of_a_stream_may_wait_for_an_event(
 
 
 @pytest.mark.until("graph")
+def test_an_event_of_work_that_had_ended_delays_nothing(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """So what comes late on its stream followed work from before the trace."""
+    recording = Recording()
+    recording.work(7, 5_000, begin=5_006, duration=30)
+    recording.add("cuda_runtime", "cudaStreamWaitEvent", 1, 5_050, 2)
+    recording.work(20, 5_100, begin=8_008, duration=10)
+    recording.ingest(tmp_path, database)
+    query = "SELECT count(*) FROM graph.gpu_cause WHERE cause = 'none'"
+    assert rows(database, query) == [(1,)]
+
+
+@pytest.mark.until("graph")
 def test_kernels_of_a_graph_do_not_fill_the_queue(
     tmp_path: Path, database: tracedb.Database
 ) -> None:

@@ -2,7 +2,8 @@
 -- of a stream may have been queued behind work from before the trace, which is not
 -- recorded. This is assumed if it started more than a millisecond after a launch that had
 -- returned by then, no wait on a stream or device had ended before that launch, and no
--- stream had been made to wait for an event, which could also be the cause.
+-- stream had been made to wait for an event of work that still ran, which could also be the
+-- cause.
 -- One row per GPU op.
 -- Key: gpu_op_id.
 CREATE TABLE graph.stream_position (
@@ -41,13 +42,27 @@ CREATE TABLE graph.stream_position (
     launch_end_ns
 ) AS
 WITH
+-- Until when the work runs that had been launched by then.
+pending AS (
+    SELECT
+        work.trace_id,
+        coalesce(call.start_ns, 0) AS launched_ns,
+        max(work.end_ns) OVER (
+            PARTITION BY work.trace_id ORDER BY coalesce(call.start_ns, 0)
+        ) AS until_ns
+    FROM staging.gpu_op AS work
+    LEFT JOIN staging.call AS call USING (call_id)
+),
+
 idle AS (
-    SELECT trace_id, min(end_ns) AS idle_ns
-    FROM staging.call
+    SELECT call.trace_id, min(end_ns) AS idle_ns
+    FROM staging.call AS call
+    ASOF LEFT JOIN pending
+        ON call.trace_id = pending.trace_id AND call.start_ns >= launched_ns
     WHERE
         (kind = 'wait' AND target IN ('device', 'stream'))
-        OR target = 'stream_wait'
-    GROUP BY trace_id
+        OR (target = 'stream_wait' AND until_ns > start_ns)
+    GROUP BY call.trace_id
 ),
 
 located AS (

@@ -151,10 +151,9 @@ of the step, on the path or not, as in `critical_path.step_time`. `before the tr
 time on the path in which work or a thread ran whose start was not recorded. `replay` is
 the worst error of a step's time with all waits recomputed. Slack on the path is 0.
 
-One trace, which has no steps, has more: the decode of a server (sglang_decode). Its
-stream's first work starts 463 ms after its launch, most likely queued behind decoding
-from before the recording. However, a call that makes a stream wait for an event
-precedes it, and that event is not recorded, so no cause is assigned.
+Two traces of servers, which have no steps, begin while the GPU runs what was
+launched before them (sglang_decode, vllm_piecewise): the first work of a stream starts
+463 and 149 ms after its launch, which is time from before the trace.
 """
 RANKS_ABOUT = """## Four of eight ranks
 

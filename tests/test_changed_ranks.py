@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from executed import Predicted, assert_foretold, case, predict, warm_up
-from support import rows
+from support import SAMPLES, Ingested, rows
 
 import tracedb
 from tracedb.errors import ScenarioError
@@ -398,6 +398,18 @@ def test_collectives_of_unknown_size_are_refused(tmp_path: Path) -> None:
         said = "the message of no collective that it selects is known"
         with pytest.raises(ScenarioError, match=said), simulated(database, "ranks=8"):
             pass
+
+
+def test_collectives_on_the_cpu_are_host_time(ingested: Ingested) -> None:
+    """The error names the edit for them."""
+    with tracedb.open(ingested(SAMPLES / "ddp_gloo"), read_only=True) as database:
+        said = r"collectives are on the CPU here.*'host name=gloo:\* x0.5'"
+        with pytest.raises(ScenarioError, match=said), simulated(database, "ranks=8"):
+            pass
+        edit = of_scenario("faster", parse("host name=gloo:* x0.5"))
+        with database.simulate(["replay"], [edit]) as beside:
+            (row,) = rows(beside, "SELECT match_count FROM question.scenario_hit")
+            assert row[0] > 0
 
 
 def test_a_setting_of_ranks_is_shorthand_for_an_edit() -> None:

@@ -329,6 +329,11 @@ _WITHOUT_FAMILY = (
     "WHERE family IS NULL AND kind = 'kernel'"
 )
 _ANY_ON_GPUS = "SELECT count(*) > 0 FROM staging.collective WHERE NOT is_on_cpu"
+_ON_CPU = """
+SELECT min(split_part(op.name, ':', 1))
+FROM staging.process_group_op
+INNER JOIN staging.op AS op USING (op_id)
+"""
 _LATE_ON_GPUS = (
     "; on GPUs, kernels wait for late ranks, not threads: for a job without late "
     "ranks, use 'host ideal' and 'gpu ideal'"
@@ -512,6 +517,13 @@ def _near_types(connection: duckdb.DuckDBPyConnection, selection: Selection) -> 
     target = selection.target
     if (target, selection.type) == ("wait", "rank"):
         return _LATE_ON_GPUS if scalar(connection, _ANY_ON_GPUS) else ""
+    if (target, selection.type) == ("gpu", "collective"):
+        backend = scalar(connection, _ON_CPU)
+        if backend is not None:
+            return (
+                "; collectives are on the CPU here, so their time is the host's: "
+                f"'host name={backend}:* x0.5'"
+            )
     if target not in _TYPES_THERE:
         return ""
     rows = connection.execute(_TYPES_THERE[target]).fetchall()

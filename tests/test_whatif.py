@@ -296,12 +296,17 @@ def test_several_sweeps_give_all_combinations(folder: Path) -> None:
         ("batch=8,8", "a value occurs twice"),
         ("dtype=int3", "dtype must be one of fp32"),
         ("workers=1..2", "no edit has workers"),
+        ("gpu=A100:conv*", "an edit of half has to_gpu, and selects what it is for"),
     ],
 )
 def test_wrong_sweeps_of_settings(sweep: str, said: str) -> None:
     """One line says what is wrong."""
+    edits = [
+        of_scenario("a", parse("host overlap")),
+        of_scenario("half", parse_setting("gpu=H100:gemm*")),
+    ]
     with pytest.raises(tracedb.ScenarioError, match=said):
-        swept([of_scenario("a", parse("host overlap"))], sweep, no_query)
+        swept(edits, sweep, no_query)
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,11 @@ def _with_setting(edits: Sequence[Edit], name: str, value: str) -> list[Edit]:
     for scenario in dict.fromkeys(edit.scenario for edit in edits):
         own = [edit for edit in edits if edit.scenario == scenario]
         changed = [edit for edit in own if getattr(edit, field) is not None]
+        if changed and ":" in value:
+            raise ScenarioError(
+                f"sweep {text}: an edit of {scenario} has {field}, and selects what it "
+                "is for; give values alone"
+            )
         values = {field: getattr(setting, field), "scenario": _renamed(scenario, text)}
         found += [
             structs.replace(edit, **values)

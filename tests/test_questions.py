@@ -47,6 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path
     shutil.copy(ingested(SAMPLES / "loop_cpu"), made / "loop.duckdb")
     shutil.copy(ingested(SAMPLES / "stuck_gloo"), made / "hang.duckdb")
     shutil.copy(ingested(SAMPLES / "dlrm_cpu"), made / "dlrm.duckdb")
+    shutil.copy(ingested(ROOT / "docs" / "pipeline.csv"), made / "pipeline.duckdb")
     shutil.copy(ROOT / "docs" / "tables.csv", made)
     return made
 

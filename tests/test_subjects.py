@@ -12,7 +12,7 @@ from tracedb.lookup import find_question
 
 GUESSES = {
     "mfu": "efficiency_by_step",
-    "pipeline_bubble": "interleaved_step",
+    "pipeline_stages": "pipeline_bubble",
     "gpu_idle": "idle_cause",
     "starvation": "data_loading",
     "memory_bound": "efficiency",

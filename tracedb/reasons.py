@@ -68,6 +68,10 @@ _OF_COLLECTIVES = (
     *("exposed_communication", "straggler", "collective", "collective_kernel"),
 )
 _NO_OPERATIONS = "this database has no table of operations (docs/stragglers.md)"
+_NO_PIPELINE = (
+    "no ranks send to each other on GPUs in steps, and no table of operations has "
+    "several stages"
+)
 _NO_PLANS = "this database has no sharding plans; `tracedb shard ... --db` writes them"
 _OF_NO_TRACE = ("sharding", "sharding_rank", "sharding_table")
 """Questions that need no trace."""
@@ -97,6 +101,7 @@ _OTHER_NEEDS = {
     "collective_kernel": _ON_CPU,
     "ranking": "`tracedb whatif DB` ranks the candidates",
     "job": _NO_OPERATIONS,
+    "pipeline_bubble": _NO_PIPELINE,
 }
 """What each question needs to have rows, where no count shows it."""
 _OF_STEPS = {
@@ -199,6 +204,8 @@ def _other_kind(db: Database, recorded: pl.DataFrame, question: str) -> str | No
     if recorded.is_empty():
         graphs = db.sql("SELECT 1 FROM staging.trace LIMIT 1")
         return _NO_TRACES if graphs.is_empty() else _ONLY_GRAPHS
+    if question == "pipeline_bubble":
+        return _NO_PIPELINE
     if (question in _OF_OPERATIONS) != (set(recorded["profiler"]) == {"operations"}):
         return _NO_OPERATIONS if question in _OF_OPERATIONS else _ONLY_OPERATIONS
     kept = recorded.sum().row(0, named=True)

@@ -21,9 +21,9 @@ ANSWERS = {
     "bottleneck bounds limiter limit hotspot slowest hot": (
         *("lever", "critical_path", "top_kernel"),
     ),
-    "bubble": ("interleaved_step", "idle_cause", "exposed_communication"),
+    "bubble": ("pipeline_bubble", "idle_cause", "exposed_communication"),
     "phase forward backward optimizer training": ("phase", "phase_by_step"),
-    "pipeline stage": ("job", "interleaved_step"),
+    "pipeline stage": ("pipeline_bubble", "job", "interleaved_step"),
     "capture graph cudagraph replay": ("replayed_op", "launch_bound"),
     "comm communication overlap hidden": ("exposed_communication", "collective"),
     "nccl rccl gloo allreduce collectives": ("collective", "straggler"),

@@ -310,6 +310,8 @@ def _job(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
             yield Statement("fact", "no op type, stage or rank slows them by 1 %")
         yield Statement("command", f"tracedb ask {database} straggler_slowdown")
         yield Statement("command", f"tracedb ask {database} straggler_recovery")
+        if job["stage_count"] > 1:
+            yield Statement("command", f"tracedb ask {database} pipeline_bubble")
     yield Statement("title", "How far to trust this")
     of_logs = [row for row in rows["trust"] if row["aspect"] in OF_LOGS]
     for mark, doubt in doubts(of_logs):

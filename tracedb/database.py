@@ -558,7 +558,8 @@ class Database:
     def sweep(self, edits: Sequence[Edit], sweep: str) -> list[Edit]:
         """Each scenario once for each value of a sweep such as `factor=0.1..1:10`.
 
-        The values may come from a query: `add_ns=SELECT ...`. Raises `ScenarioError`.
+        The values may come from a query: `add_ns=SELECT ...`. A sweep of a setting,
+        such as `ranks=8..64`, needs no edits. Raises `ScenarioError`.
         """
         return swept(edits, sweep, lambda query: self.sql(query).to_series().to_list())
 

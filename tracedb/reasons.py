@@ -101,7 +101,6 @@ _OTHER_NEEDS = {
     "collective_kernel": _ON_CPU,
     "ranking": "`tracedb whatif DB` ranks the candidates",
     "job": _NO_OPERATIONS,
-    "pipeline_bubble": _NO_PIPELINE,
 }
 """What each question needs to have rows, where no count shows it."""
 _OF_STEPS = {

@@ -202,6 +202,8 @@ def bounded(cursor: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> list[Ed
 
     The names of these scenarios begin with that of the end (`prediction.bounded_time`).
     """
+    if not are_changed(edits):
+        return []
     found = []
     for scenario, parts in cursor.execute(_PARTS_OF_BANDS).fetchall():
         own = [e for e in edits if e.scenario == scenario and e.bound is None]

@@ -20,12 +20,11 @@ from tracedb.errors import ScenarioError
 from tracedb.whatif.action import VALUES, action_of
 from tracedb.whatif.edit_line import SETTINGS, parse_setting
 from tracedb.whatif.scenario import FIELDS, Change, Edit, check, of_scenario
-from tracedb.whole_numbers import whole_numbers
+from tracedb.whole_numbers import MOST, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_MOST = 10_000
 _MOST_NS = 1e18
 _RANGE = re.compile(r"(?P<low>.+?)\.\.(?P<high>.+):(?P<count>\d+)")
 
@@ -55,8 +54,7 @@ def swept(
             f"sweep {sweep}: no edit has {field}; add it to the edits to sweep"
         )
     values = _values(sweep, field, given, query)
-    if len(set(values)) < len(values):
-        raise ScenarioError(f"sweep {sweep}: a value occurs twice; remove one")
+    _check_distinct(sweep, values)
     found = [
         _with(edit, {field: value} if edit in changed else {}, f"{field}={shown}")
         for value, shown in zip(values, _shown(values), strict=True)
@@ -76,8 +74,7 @@ def _settings(edits: Sequence[Edit], sweep: str) -> list[Edit]:
     """Each scenario of the edits, or one without others, with each setting."""
     name, _, given = sweep.partition("=")
     values = [text for part in given.split(",") for text in _texts(name, part.strip())]
-    if len(set(values)) < len(values):
-        raise ScenarioError(f"sweep {sweep}: a value occurs twice; remove one")
+    _check_distinct(sweep, values)
     _check_count(sweep, len(values))
     found = [e for value in values for e in _with_setting(edits, name, value)]
     check(found)
@@ -187,10 +184,16 @@ def _written(sweep: str, given: str) -> list[float]:
 
 def _check_count(sweep: str, count: int) -> None:
     """Raise `ScenarioError` for no values, or too many."""
-    if not 1 <= count <= _MOST:
+    if not 1 <= count <= MOST:
         raise ScenarioError(
-            f"sweep {sweep}: {count:,} values; the limit is 1 to {_MOST:,}"
+            f"sweep {sweep}: {count:,} values; the limit is 1 to {MOST:,}"
         )
+
+
+def _check_distinct(sweep: str, values: Sequence[object]) -> None:
+    """Raise `ScenarioError` for a value that occurs twice."""
+    if len(set(values)) < len(values):
+        raise ScenarioError(f"sweep {sweep}: a value occurs twice; remove one")
 
 
 def _checked(sweep: str, field: str, value: object) -> float:

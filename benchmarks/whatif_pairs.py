@@ -509,6 +509,8 @@ REST = """No trace shows the following, as the answers say:
   describes.
 - `table`: as many lookups are added up in half as many rows, of which more stay in
   caches.
+- `foreach`: lists need Python of their own, to sort tensors by device and type. The
+  edit takes all Python from the optimizer, as the change was described.
 - `workers`: a batch that is ready must still be taken from its process, in {taken},
   which is measured beforehand, without the training. And the workers have no cores of
   their own: they share them with all else on the machine, and caches with the training.

@@ -10,7 +10,15 @@ CREATE MACRO staging.collective_kind(
         WHEN regexp_matches(spoken, 'all_?reduce|cross_device_reduce') THEN 'all_reduce'
         WHEN regexp_matches(spoken, 'all_?gather') THEN 'all_gather'
         WHEN regexp_matches(spoken, 'reduce_?scatter') THEN 'reduce_scatter'
-        WHEN regexp_matches(spoken, 'all_?(to_?|2)all|send_?recv|deep_ep') THEN 'all_to_all'
+        -- Kernels of experts on several ranks wait for all of them when they only meet.
+        WHEN regexp_matches(spoken, '^(void )?sync_(all_)?on_stream|::device_sync') THEN 'barrier'
+        WHEN
+            regexp_matches(
+                spoken,
+                'all_?(to_?|2_?)all|send_?recv|deep_ep|\buccl::|a2a_?(dispatch|combine)'
+                '|moecomm|\bep(dispatch|combine)(intra|inter)|_ep(::|_).*(dispatch|combine)'
+            )
+            THEN 'all_to_all'
         WHEN regexp_matches(spoken, 'broadcast|bcast') THEN 'broadcast'
         WHEN contains(spoken, 'reduce') THEN 'reduce'
         WHEN contains(spoken, 'gather') THEN 'gather'

@@ -73,16 +73,23 @@ SELECT
             THEN try_cast(argument[6] AS BIGINT)
     END,
     -- As recorded; from a library (NCCL, RCCL, oneCCL, HCCL, NVSHMEM, the user buffers
-    -- of Transformer Engine and similar); or a custom kernel that reads other GPUs'
-    -- memory. Inductor names its kernels by the ops they compute.
+    -- of Transformer Engine and similar); a custom kernel that reads other GPUs' memory;
+    -- or one that sends tokens to experts on other ranks, or what they computed back.
+    -- Inductor names its kernels by the ops they compute.
     argument[7] IS NOT NULL
     OR regexp_matches(
         name,
-        '(?i)^(void )?((n|r|x|h|m|ms|one)ccl|hcom_|nvshmem|k?userbuffers_)|^cncl'
+        '(?i)^(void )?((n|r|x|h|m|ms|one)ccl|hcom_|(nv|roc|i)shmem|k?userbuffers_)|^cncl'
+        -- NVSHMEM's on a stream.
+        '|^(void )?(barrier|sync|sync_all)_on_stream_kernel'
         '|^(\(anonymous namespace\)|[^<(])*'
         -- `all` is a word, not the end of one such as in `small_reduce`.
-        '((?-i:\ball|[_0-9]all|All|ALL)_?(reduce|gather|to_?all)'
-        '|reduce_?scatter|cross_device_reduce|deep_ep::|c10d::symmetric_memory::)'
+        '((?-i:\ball|[_0-9]all|All|ALL)_?(reduce|gather|(to|2)_?all)'
+        '|reduce_?scatter|cross_device_reduce|multimem_one_shot_reduce|c10d::symmetric_memory::'
+        '|\b(deep_ep|uccl|rocshmem)::|\bhybrid_ep::(dispatch|combine|device_sync)'
+        -- Of TensorRT-LLM and FlashInfer, of MoRI, of Mooncake, and of Perplexity.
+        '|moeA2A(Dispatch|Combine)Kernel|fusedMoeCommKernel|\bEp(Dispatch|Combine)(Intra|Inter)'
+        '|\bmooncake_ep_jit_(dispatch|combine)|\ba2a_(dispatch|combine)_(send|recv)_kernel)'
     )
-    AND NOT regexp_matches(name, '^triton_|\bdeep_ep::layout::')
+    AND NOT regexp_matches(name, '^triton_|\b(deep_ep|uccl)::layout::')
 FROM event;

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from loading import loading_job
 from support import CORPUS, SAMPLES, Ingested, needs_corpus, rows, write_generated
 
 import tracedb
@@ -374,3 +375,18 @@ def test_a_job_on_cpus_agrees(ingested: Ingested) -> None:
     ]
     with tracedb.open(ingested(SAMPLES / "ddp_gloo"), read_only=True) as database:
         assert_equal_to_sql(database, scenarios)
+
+
+def test_needs_of_other_threads_agree(tmp_path: Path) -> None:
+    """Time between another thread's work and what needs it is edited, too."""
+    for seed in (1, 9):
+        job = loading_job(seed)
+        execute(job.program, job.delays)[0].write(tmp_path / f"{seed}.json")
+    scenarios: list[Scenario] = [
+        [{"target": "host", "type": "T1", **change}]
+        for change in ({"factor": 0}, {"factor": 0.5}, {"factor": 3}, {"add_ns": 9_000})
+    ]
+    scenarios.append([{"target": "host", "action": "set", "set_to": "step_median"}])
+    with tracedb.open() as database:
+        database.ingest(sorted(tmp_path.glob("*.json")))
+        assert_equal_to_sql(database, scenarios, ("replay", "statistics"))

@@ -149,48 +149,64 @@ CROSS JOIN (VALUES (false), (true)) AS known (is_host)
 WHERE source IS NOT NULL
 """
 # Edges between segments, as in `simulation.segment_edge`: after host time (from the end
-# of a span, or without a span from the begin of the source), and after GPU work.
+# of a span, or without a span from the begin of the source), and after GPU work. The
+# time between another thread's work and what needs it (a span) is edited with that.
 _HOST_EDGES = """
-SELECT origin.number AS source, target.number AS target, -1 AS span, 0 AS delay_ns
-FROM twin_segment AS target
-INNER JOIN twin_segment AS origin USING (trace_id)
-WHERE target.segment = 0 AND target.lane <> 0 AND origin.lane = 0
-UNION ALL
-SELECT segment, end_segment, number, 0
-FROM twin_span
-WHERE waits AND end_segment IS NOT NULL
-UNION ALL
-SELECT
-    awaited.end_segment,
-    waiting.end_segment,
-    CASE WHEN awaited.waits THEN -1 ELSE awaited.number END,
-    other.delay_ns
-FROM prediction.awaited_thread AS other
-INNER JOIN twin_span AS waiting USING (thread_id, position)
-INNER JOIN twin_span AS awaited
-    ON
-        awaited_thread_id = awaited.thread_id
-        AND awaited_position = awaited.position
-WHERE variant_id = $base AND waiting.waits AND waiting.end_segment IS NOT NULL
-UNION ALL
-SELECT
-    CASE WHEN is_woken THEN arrived.end_segment ELSE arrived.segment END,
-    host.end_segment,
-    CASE WHEN is_woken THEN -1 ELSE arrived.number END,
-    arrival_origin.run_origin_ns - origin.run_origin_ns
-FROM simulation.meeting_wait AS meeting
-INNER JOIN twin_span AS host USING (thread_id, position)
-INNER JOIN simulation.rank_arrival AS arrival
-    ON
-        meeting.variant_id = arrival.variant_id
-        AND meeting.last_op_id = arrival.last_op_id
-        AND meeting.op_id <> arrival.op_id
-INNER JOIN twin_span AS arrived
-    ON arrival.thread_id = arrived.thread_id AND arrival.position = arrived.position
-INNER JOIN simulation.origin AS origin ON meeting.trace_id = origin.trace_id
-INNER JOIN simulation.origin AS arrival_origin
-    ON arrival.trace_id = arrival_origin.trace_id
-WHERE meeting.variant_id = $base AND host.end_segment IS NOT NULL
+CREATE OR REPLACE TEMP TABLE twin_host_edge AS
+SELECT row_number() OVER () - 1 AS number, *
+FROM (
+    SELECT
+        origin.number AS source,
+        target.number AS target,
+        -1 AS span,
+        0 AS delay_ns,
+        NULL AS thread_id,
+        NULL AS position
+    FROM twin_segment AS target
+    INNER JOIN twin_segment AS origin USING (trace_id)
+    WHERE target.segment = 0 AND target.lane <> 0 AND origin.lane = 0
+    UNION ALL
+    SELECT segment, end_segment, number, 0, NULL, NULL
+    FROM twin_span
+    WHERE waits AND end_segment IS NOT NULL
+    UNION ALL
+    SELECT
+        awaited.end_segment,
+        waiting.end_segment,
+        CASE WHEN awaited.waits THEN -1 ELSE awaited.number END,
+        other.delay_ns,
+        CASE WHEN is_ready THEN other.thread_id END,
+        CASE WHEN is_ready THEN other.position END
+    FROM prediction.awaited_thread AS other
+    INNER JOIN prediction.host_own USING (thread_id, position)
+    INNER JOIN twin_span AS waiting USING (thread_id, position)
+    INNER JOIN twin_span AS awaited
+        ON
+            other.awaited_thread_id = awaited.thread_id
+            AND other.awaited_position = awaited.position
+    WHERE variant_id = $base AND waiting.waits AND waiting.end_segment IS NOT NULL
+    UNION ALL
+    SELECT
+        CASE WHEN is_woken THEN arrived.end_segment ELSE arrived.segment END,
+        host.end_segment,
+        CASE WHEN is_woken THEN -1 ELSE arrived.number END,
+        arrival_origin.run_origin_ns - origin.run_origin_ns,
+        NULL,
+        NULL
+    FROM simulation.meeting_wait AS meeting
+    INNER JOIN twin_span AS host USING (thread_id, position)
+    INNER JOIN simulation.rank_arrival AS arrival
+        ON
+            meeting.variant_id = arrival.variant_id
+            AND meeting.last_op_id = arrival.last_op_id
+            AND meeting.op_id <> arrival.op_id
+    INNER JOIN twin_span AS arrived
+        ON arrival.thread_id = arrived.thread_id AND arrival.position = arrived.position
+    INNER JOIN simulation.origin AS origin ON meeting.trace_id = origin.trace_id
+    INNER JOIN simulation.origin AS arrival_origin
+        ON arrival.trace_id = arrival_origin.trace_id
+    WHERE meeting.variant_id = $base AND host.end_segment IS NOT NULL
+)
 """
 _WORK_EDGES = """
 SELECT
@@ -251,7 +267,7 @@ INNER JOIN twin_span AS span
 WHERE submit_share > 0
 ORDER BY ordinal, work
 """
-_TABLES = (_SEGMENTS, _SPANS, _WORK, _TERMS, _STEPS)
+_TABLES = (_SEGMENTS, _SPANS, _WORK, _TERMS, _HOST_EDGES, _STEPS)
 _COLUMNS = {
     "segment": "SELECT count(*) AS count FROM twin_segment",
     "span": "SELECT segment, coalesce(end_segment, -1) AS end_segment, waits, "
@@ -259,7 +275,8 @@ _COLUMNS = {
     "work": "SELECT is_first, span, ready_ns, submit_ns, stream_delay_ns, predicted_ns "
     "FROM twin_work ORDER BY number",
     "step": "SELECT * EXCLUDE (number) FROM twin_step ORDER BY number",
-    "host_edge": _HOST_EDGES,
+    "host_edge": "SELECT source, target, span, delay_ns FROM twin_host_edge "
+    "ORDER BY number",
     "work_edge": _WORK_EDGES,
     "step_work": _STEP_WORK,
     "submission": _SUBMISSIONS,
@@ -282,6 +299,15 @@ SELECT
     prediction.edited_ns(predicted_ns, set_ns, factor, add_ns) AS lasting_ns
 FROM prediction.gpu_edit
 INNER JOIN twin_work USING (gpu_op_id)
+WHERE variant_id BETWEEN $first AND $last
+""",
+    "delay": """
+SELECT
+    variant_id,
+    number,
+    prediction.edited_ns(delay_ns, set_ns, factor, add_ns) AS lasting_ns
+FROM prediction.host_edit
+INNER JOIN twin_host_edge USING (thread_id, position)
 WHERE variant_id BETWEEN $first AND $last
 """,
 }
@@ -317,10 +343,9 @@ def evaluate(connection: duckdb.DuckDBPyConnection, base: int, of: list[int]) ->
     size = max(_CELLS // (graph.nodes + 1), 1)
     for first in range(0, len(of), size):
         chunk = of[first : first + size]
-        spans = _changes(connection, "span", chunk)
-        work = _changes(connection, "work", chunk)
+        spans, work, delays = (_changes(connection, name, chunk) for name in _CHANGES)
         try:
-            periods = graph.periods(spans, work, len(chunk))
+            periods = graph.periods(spans, work, delays, len(chunk))
         except OverflowError as error:
             raise ScenarioError(
                 "the times of a scenario add up to more than a century"

@@ -95,12 +95,15 @@ class Graph:
         """The number of host spans and pieces of GPU work."""
         return len(self._span["segment"]) + len(self._work["span"])
 
-    def periods(self, spans: Changes, work: Changes, count: int) -> Periods:
+    def periods(
+        self, spans: Changes, work: Changes, delays: Changes, count: int
+    ) -> Periods:
         """The step times in `count` scenarios.
 
+        Spans, GPU work and the delays of edges after host time change.
         Raises `OverflowError` if the times of a scenario add up to `_MOST` or more.
         """
-        weights = self._weights(spans, work, count)
+        weights = self._weights(spans, work, delays, count)
         begins = self._levels.begins(weights.edges)
         first, last = self._step["first_span"], self._step["last_span"]
         host_start = begins[self._span["segment"][first]] + weights.starts
@@ -119,7 +122,9 @@ class Graph:
             start[thread][1:] = done[thread][:-1]
         return Periods(host_start, host_end, gpu_end, has_work, start, done)
 
-    def _weights(self, spans: Changes, work: Changes, count: int) -> _Weights:
+    def _weights(
+        self, spans: Changes, work: Changes, delays: Changes, count: int
+    ) -> _Weights:
         """The weights, computed in blocks of scenarios."""
         shapes = (
             len(self._levels.order),
@@ -138,14 +143,21 @@ class Graph:
                 work.of(block, self._work["predicted_ns"]),
                 self._submissions,
             )
-            for whole, part in zip(found, self._parts(nodes), strict=True):
+            late = delays.of(block, self._host_edge["delay_ns"])
+            for whole, part in zip(found, self._parts(nodes, late), strict=True):
                 whole[:, first : first + size] = part.T
         return found
 
-    def _parts(self, nodes: _Nodes) -> Iterator[Numbers]:
-        """The fields of `_Weights` for some scenarios, with a row each."""
+    def _parts(self, nodes: _Nodes, delays: Numbers) -> Iterator[Numbers]:
+        """The fields of `_Weights` for some scenarios, with a row each.
+
+        The delays are those of the edges after host time.
+        """
         edges = np.concatenate(
-            (nodes.host_weights(self._host_edge), nodes.work_weights(self._work_edge)),
+            (
+                nodes.host_weights(self._host_edge, delays),
+                nodes.work_weights(self._work_edge),
+            ),
             axis=1,
         )
         yield edges[:, self._levels.order]
@@ -193,9 +205,9 @@ class _Nodes:
         """[ns] The ends of spans, relative to their segments' begins."""
         return self._before[:, spans + 1] - self._before[:, self._span_first[spans]]
 
-    def host_weights(self, edges: Columns) -> Numbers:
-        """[ns] The weights of edges after host time."""
-        weights = np.tile(edges["delay_ns"], (len(self._before), 1))
+    def host_weights(self, edges: Columns, delays: Numbers) -> Numbers:
+        """[ns] The weights of edges after host time, with their delays."""
+        weights = delays.copy()
         timed = np.flatnonzero(edges["span"] >= 0)
         weights[:, timed] += self.ends(edges["span"][timed])
         return weights

@@ -35,6 +35,7 @@ _UNLESS = "unless"
 _PROPERTY = "empty_without"
 _NOTED = f"SELECT value FROM raw.database WHERE property = '{_PROPERTY}'"
 _CALLED = re.compile(r"\b[a-z]\w*(?=\()")
+_LITERAL = re.compile(r"'(?:[^']|'')*'")
 _COMMENT = re.compile(r"('(?:[^']|'')*')|--.*")
 # A text, or a relation's name with FROM or JOIN, its alias, a column, or a bracket.
 _READ = re.compile(
@@ -448,7 +449,10 @@ def _functions_of_values(connection: duckdb.DuckDBPyConnection) -> frozenset[str
         "SELECT function_name, bool_and(function_type <> 'aggregate'), "
         "list(macro_definition) FROM duckdb_functions() GROUP BY function_name"
     ).fetchall()
-    called = {name: _CALLED.findall(str(texts)) for name, _, texts in found}
+    called = {
+        name: _CALLED.findall(_LITERAL.sub("", " ".join(filter(None, texts))))
+        for name, _, texts in found
+    }
     known = {name for name, is_of_values, _ in found if is_of_values}
     while wrong := {name for name in known if not known.issuperset(called[name])}:
         known -= wrong

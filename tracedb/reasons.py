@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from tracedb.summary.words import NO_STEPS, marks_in_words
+from tracedb.summary.words import NO_STEPS, NOTHING_MARKS, marks_in_words
 from tracedb.words import counted
 
 if TYPE_CHECKING:
@@ -230,6 +230,7 @@ def without_steps(db: Database, among: set[int] | None = None) -> Iterator[str]:
     """
     marks = db.ask("step_mark").rows(named=True)
     said_of = dict.fromkeys(_without_work(db), NO_STEPS)
+    said_of |= dict.fromkeys(_of_devices_alone(db), f"no steps: {NOTHING_MARKS}")
     empty = db.info().filter(event_count=0)["trace_id"]
     said_of |= dict.fromkeys(empty, "no events")
     advice: dict[str, list[str]] = {}
@@ -248,6 +249,12 @@ def _without_work(db: Database) -> list[int]:
     none = dict.fromkeys(("op_count", "range_count", "gpu_op_count"), 0)
     recorded = db.relation("question.recording")
     return recorded.filter(other_task_count=0, **none)["trace_id"].to_list()
+
+
+def _of_devices_alone(db: Database) -> list[int]:
+    """Traces of GPU work without any host thread."""
+    recorded = db.relation("question.recording").filter(thread_count=0)
+    return recorded.remove(gpu_op_count=0)["trace_id"].to_list()
 
 
 def _no_steps(marks: list[dict[str, Any]]) -> str:

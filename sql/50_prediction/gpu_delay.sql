@@ -20,7 +20,8 @@ CREATE VIEW prediction.gpu_delay (
     awaited_gpu_op_id,
     -- [ns] Delay after that.
     wait_delay_ns,
-    -- [ns] Part of the measured start without a cause.
+    -- [ns] Part of the measured start without a cause. Work without a launch was queued
+    -- before the trace, unless no work of the trace has one.
     unexplained_ns
 ) AS
 SELECT
@@ -38,7 +39,7 @@ SELECT
     stream_wait.awaited_gpu_op_id,
     coalesce(waiting.median_ns, 0),
     CASE
-        WHEN call_id IS NULL THEN 0
+        WHEN call_id IS NULL AND launched.trace_id IS NOT NULL THEN 0
         ELSE greatest(
             work.start_ns - greatest(
                 launch_limit_ns,
@@ -51,6 +52,8 @@ SELECT
 FROM graph.stream_position AS work
 INNER JOIN graph.typical_start USING (gpu_op_id)
 LEFT JOIN graph.stream_wait USING (gpu_op_id)
+LEFT JOIN (SELECT DISTINCT trace_id FROM staging.call WHERE kind = 'launch') AS launched
+    ON work.trace_id = launched.trace_id
 LEFT JOIN graph.typical_delay AS following
     ON
         previous_end_ns IS NULL

@@ -12,6 +12,7 @@ from tracedb.part import FINER, as_options, has, in_words
 from tracedb.summary.words import (
     EARLIER_WORK,
     NO_STEPS,
+    NOTHING_MARKS,
     OF_LOGS,
     Known,
     doubts,
@@ -246,7 +247,10 @@ def _run(rows: dict[str, list[Row]], database: str, part: Part) -> Iterator[Stat
     yield from _recorded(traces)
     if part.keys() - {"run"}:
         yield Statement("fact", f"below: only {in_words(part)}")
-    steps = _steps(rows["period"], rows["step_mark"], part)
+    marks = rows["step_mark"]
+    is_of_host = any(trace["thread_count"] for trace in traces)
+    how = _marks(marks) if marks and is_of_host else NOTHING_MARKS
+    steps = _steps(rows["period"], how if marks else "", part)
     is_known = rows["period"] or _has_events(traces)
     yield from _figure("Step", steps if is_known else [NO_STEPS])
     yield from _of_step(rows) if "step" in part else _device_lines(rows)
@@ -443,11 +447,12 @@ def _listed(words: list[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def _steps(periods: list[Row], marks: list[Row], part: Part) -> list[str]:
+def _steps(periods: list[Row], marks: str, part: Part) -> list[str]:
+    """The time of steps; where there are none, `marks` says what could mark them."""
     if not periods and not marks:
         return ["unknown: the recorded steps take no time"]
     if not periods:
-        return [f"no step marks, so times cover the whole trace; {_marks(marks)}"]
+        return [f"no step marks, so times cover the whole trace; {marks}"]
     slowest = max(periods, key=lambda row: row["median_ns"])
     several = len(periods) > 1
     of_rank = f", {_rank(slowest)}, the slowest of {len(periods)}" if several else ""

@@ -432,6 +432,8 @@ _UNMARKED = (
     "StepTraceAnnotation; Nsight Systems, rocprofv3: NVTX or roctx ranges)"
 )
 NO_STEPS = "no steps: neither ops nor user ranges nor GPU work were recorded"
+NOTHING_MARKS = "only GPU work was recorded, so nothing on the host can mark them"
+"""Why a trace of kernels alone has no steps."""
 _LIMITS = {
     "overlapping": ("time_share", 0.005),
     "early_work": ("time_ns", 10_000),

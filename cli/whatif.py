@@ -424,6 +424,7 @@ def _between(low_ns: int, high_ns: int) -> str:
 _BASES = {
     "model": "kernel models",
     "roofline": "rooflines",
+    "links": "links between GPUs (size of messages unknown)",
     "bandwidth": "memory bandwidth (work unknown)",
     "size": "tensor sizes (work unknown)",
     "unchanged": "nothing (unchanged)",

@@ -187,7 +187,7 @@ def test_a_network_is_that_of_both_sides(recorded: int, tmp_path: Path) -> None:
         factors, *expected, strict=True
     ):
         assert (ratio, basis) == (pytest.approx(other / one), "roofline")
-        assert high == pytest.approx(wider / 0.7, rel=1e-3)
+        assert high == pytest.approx(1.6 * wider)
 
 
 def ratios(database: tracedb.Database, scenario: str) -> dict[str, float]:
@@ -438,4 +438,4 @@ def test_a_network_that_begins_or_ceases_has_a_wide_band(tmp_path: Path) -> None
                     "FROM prediction.changed_time GROUP BY ALL",
                 )
             )
-    assert found["ranks=8"] == pytest.approx(2.5 * found["ranks=32"], rel=1e-3)
+    assert found["ranks=8"] == pytest.approx(2.2 * found["ranks=32"])

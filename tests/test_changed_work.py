@@ -8,6 +8,7 @@ nanosecond, the program whose kernels take what is predicted there.
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -236,7 +237,9 @@ def test_shapes_equal_those_of_a_trace_from_there(
         FROM {} AS told
         INNER JOIN staging.gpu_op AS gpu_op ON told.gpu_op_id = gpu_op.gpu_op_id
         LEFT JOIN reference.kernel_estimate AS estimate
-            ON told.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
+            ON
+                told.gpu_op_id = estimate.gpu_op_id
+                AND likeness IN ('alike', 'transferred')
         WHERE
             kind = 'kernel'
             AND gpu_op.op_id IN (SELECT op_id FROM prediction.op_problem)
@@ -289,6 +292,90 @@ def test_unknown_work_scales_with_bandwidth_above_its_floor(
     """Of 20 us, what exceeds an H100's floor scales with the memory of a V100."""
     found = kernels(elsewhere, "gpu=V100")[UNKNOWN]
     assert found["changed_ns"] == STEPS * round(ON_V100)
+
+
+def test_the_band_of_unknown_work_reaches_over_all_that_may_bound_it(
+    database: tracedb.Database,
+) -> None:
+    """An H200 only has a faster memory; of two equal GPUs, something may differ."""
+    texts = ("gpu=H200", "gpu=H100 NVL", "gpu=H800")
+    edits = [edit for text in texts for edit in settings(text, text)]
+    query = (
+        "SELECT DISTINCT basis, ratio, low_ratio, high_ratio "
+        "FROM prediction.changed_time INNER JOIN staging.gpu_op USING (gpu_op_id) "
+        f"WHERE name = '{UNKNOWN}' AND scenario = "
+    )
+    with database.simulate(["replay"], edits) as beside:
+        found = {text: rows(beside, f"{query}'{text}'")[0] for text in texts}
+        bounds = {
+            there: tuple(map(float, limits))
+            for there, *limits in rows(
+                beside,
+                "SELECT 'gpu=' || to_hardware, least_ratio, greatest_ratio "
+                "FROM prediction.gpu_ratio WHERE hardware = 'H100'",
+            )
+        }
+    for text, (basis, ratio, low, high) in found.items():
+        least, greatest = bounds[text]
+        assert basis == "bandwidth"
+        assert least <= ratio <= greatest
+        assert (low, high) == pytest.approx((least / 1.2, greatest * 1.2))
+    assert found["gpu=H200"][2:] == pytest.approx((3350 / 4800 / 1.2, 1.2), rel=1e-3)
+    assert found["gpu=H800"][1] == 1
+
+
+def test_a_collective_of_unknown_size_follows_the_links(tmp_path: Path) -> None:
+    """An H200 has an H100's links, an A100 slower ones; the memory is no matter."""
+    kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs)"
+    step_ = (Op("my::exchange", (Launch(7, USUAL_NS, kernel),)),)
+    texts = ("gpu=H200", "gpu=A100 80GB")
+    edits = [edit for text in texts for edit in settings(text, text)]
+    with tracedb.open() as db:
+        db.ingest([written(tmp_path / "trace.json", *[step_] * STEPS)])
+        with db.simulate(["replay"], edits) as beside:
+            found = rows(
+                beside,
+                "SELECT DISTINCT scenario, basis, ratio, low_ratio, high_ratio "
+                "FROM prediction.changed_time INNER JOIN staging.gpu_op "
+                "USING (gpu_op_id) WHERE is_collective ORDER BY scenario DESC",
+            )
+    assert [row[:3] for row in found] == [
+        ("gpu=H200", "links", 1),
+        ("gpu=A100 80GB", "links", 1.5),
+    ]
+    assert [row[3:] for row in found] == [
+        pytest.approx((1 / 1.6, 1.6)),
+        pytest.approx((1 / 1.6, 1.5 * 1.6)),
+    ]
+
+
+@pytest.mark.parametrize("gpu", ["B200", "GH200"])
+def test_bands_of_models_are_of_both_predictions(
+    gpu: str, database: tracedb.Database
+) -> None:
+    """What both may be off by adds by squares, also on a GPU that nobody measured."""
+    query = (
+        "SELECT ratio, low_ratio, high_ratio, usual.model_low_ns / usual.model_ns, "
+        "usual.model_high_ns / usual.model_ns, "
+        "changed.model_low_ns / changed.model_ns, "
+        "changed.model_high_ns / changed.model_ns "
+        "FROM prediction.changed_time AS time "
+        "INNER JOIN staging.gpu_op USING (gpu_op_id) "
+        "INNER JOIN reference.changed_estimate AS usual "
+        "ON time.gpu_op_id = usual.gpu_op_id AND usual.change = '' "
+        "INNER JOIN reference.changed_estimate AS changed "
+        "ON time.gpu_op_id = changed.gpu_op_id AND time.change = changed.change "
+        f"WHERE basis = 'model' AND name = '{MIXED}'"
+    )
+    with database.simulate(["replay"], settings("there", f"gpu={gpu}")) as beside:
+        found = rows(beside, query)
+    assert len(found) == STEPS
+    for ratio, low, high, low_here, high_here, low_there, high_there in found:
+        assert ratio < 1
+        least = math.hypot(math.log(low_there), math.log(high_here))
+        most = math.hypot(math.log(high_there), math.log(low_here))
+        assert low == pytest.approx(ratio / math.exp(least))
+        assert high == pytest.approx(ratio * math.exp(most))
 
 
 def test_products_in_half_precision_are_faster_and_copies_stay(

@@ -4,14 +4,14 @@
 -- cancels. Kernel models are used if they cover the op on both sides, for all kernels of an op
 -- together; otherwise the roofline of the kernel. Unknown work on another GPU is assumed to be
 -- memory-bound: its floor becomes the other's floor, and the rest scales with the bandwidths.
--- Collectives scale with the links, by the roofline; those of more than 8 ranks use a network,
--- which another GPU does not change, and stay. For other numbers of ranks, models of
--- collectives are used if both numbers were measured, and no network is given that messages
--- would use; where nodes begin or cease to use their network, the band is wider. Copies, and
--- work of unknown shape or type, stay if another type is requested. At another batch size,
--- unknown work beyond its floor scales with the elements of its op; if these are unknown, it
--- stays. Bands are those of the model for the target, as wide as its errors on kernels outside
--- its training data; unchanged work has none.
+-- Collectives scale with the links, by the roofline if their messages are known; those of more
+-- than 8 ranks use a network, which another GPU does not change, and stay. For other numbers of
+-- ranks, models of collectives are used if both numbers were measured, and no network is given
+-- that messages would use. Copies, and work of unknown shape or type, stay if another type is requested. At
+-- another batch size, unknown work beyond its floor scales with the elements of its op; if
+-- these are unknown, it stays. Bands hold four of five factors (`prediction.ratio_error`):
+-- those of models are of both predictions; those of unknown work reach from the least to the
+-- greatest factor that it may have. Unchanged work has none.
 -- Without edits it is empty.
 -- One row per scenario and GPU op that it moves.
 -- Key: scenario, gpu_op_id.
@@ -28,8 +28,8 @@ CREATE TABLE prediction.changed_time (
     family,
     -- [ns] Its measured duration; for a collective, from when all ranks have started.
     measured_ns,
-    -- Basis of the factor: `model`, `roofline`, `bandwidth`, `size`; `unchanged` if nothing
-    -- changes, `unknown` if it is not known how it scales with the batch.
+    -- Basis of the factor: `model`, `roofline`, `links`, `bandwidth`, `size`; `unchanged` if
+    -- nothing changes, `unknown` if it is not known how it scales with the batch.
     basis,
     -- The factor for its time.
     ratio,
@@ -93,52 +93,52 @@ known AS (
                 ))
                 THEN 'model'
             WHEN changed.gpu_op_id IS NOT NULL AND usual.gpu_op_id IS NOT NULL THEN 'roofline'
-            WHEN to_gpu IS NOT NULL THEN 'bandwidth'
+            WHEN to_gpu IS NOT NULL THEN if(is_collective, 'links', 'bandwidth')
             WHEN NOT is_same_size THEN 'size'
             ELSE 'unchanged'
         END AS basis,
         CASE basis
             WHEN 'model' THEN changed.op_model_ns / usual.op_model_ns
             WHEN 'roofline' THEN changed.roofline_ns / nullif(usual.roofline_ns, 0)
-            WHEN 'bandwidth' THEN coalesce(
-                CASE
-                    WHEN own.hardware = other.hardware AND is_same_size THEN 1
-                    ELSE (
-                        other.floor_ns * least(measured_ns / own.floor_ns, 1)
-                        + greatest(measured_ns - own.floor_ns, 0) * growth
-                        * own.dram_bytes_per_second / other.dram_bytes_per_second
-                    ) / nullif(measured_ns, 0)
-                END,
-                1
-            )
-            WHEN 'size' THEN coalesce(
+            WHEN 'links' THEN coalesce(moved.link_ratio, 1) * growth
+            WHEN 'unchanged' THEN 1
+            WHEN 'unknown' THEN 1
+            ELSE coalesce(
                 (
-                    least(measured_ns, coalesce(own.floor_ns, 0))
-                    + greatest(measured_ns - coalesce(own.floor_ns, 0), 0) * growth
+                    least(measured_ns, coalesce(own.floor_ns, 0)) * coalesce(moved.floor_ratio, 1)
+                    + greatest(measured_ns - coalesce(own.floor_ns, 0), 0)
+                    * growth * coalesce(moved.memory_ratio, 1)
                 ) / nullif(measured_ns, 0),
                 1
             )
-            ELSE 1
         END AS ratio,
-        -- On two clusters, four of five such factors were off by up to 3.6 (2.5 / 0.7), with
-        -- the cluster's own network by 1.5 and 2.5.
-        if(leaves_node <> leaves_node_then, if(network IS NULL, 2.5, 1.4), 1)
-        AS network_factor,
-        CASE
-            WHEN basis = 'model' THEN changed.model_low_ns / changed.model_ns
-            WHEN basis = 'roofline'
-                THEN changed.roofline_low_ns / changed.roofline_ns / network_factor
-            WHEN basis IN ('bandwidth', 'size') THEN unknown.low_factor
-            ELSE 1
-        END AS low_factor,
-        CASE
-            WHEN basis = 'model' THEN changed.model_high_ns / changed.model_ns
-            WHEN basis <> 'roofline' THEN if(basis IN ('bandwidth', 'size'), unknown.high_factor, 1)
-            -- The upper end of its band is the wait for other ranks.
-            WHEN roofline.family = 'collective'
-                THEN changed.roofline_ns / changed.roofline_low_ns * network_factor
-            ELSE changed.roofline_high_ns / changed.roofline_ns
-        END AS high_factor,
+        basis IN ('unchanged', 'unknown')
+        OR (coalesce(to_gpu = device.hardware, true) AND ratio = 1) AS is_same,
+        -- Ratios between one node and several are off by up to 3.6 (own network: 1.5 to 2.5);
+        -- hosts reach 0.25 to 0.56 of PCIe (`prediction.kernel_efficiency`).
+        if(leaves_node <> leaves_node_then, if(network IS NULL, 2.2, 1.4), 1)
+        * if(to_gpu IS NOT NULL AND NOT device.is_known, 4, 1)
+        * if(to_gpu IS NOT NULL AND roofline.family = 'memcpy', 1.5, 1) AS doubt,
+        exp(sqrt(
+            ln(changed.model_low_ns / changed.model_ns) ** 2
+            + ln(usual.model_high_ns / usual.model_ns) ** 2
+        )) AS low_error,
+        exp(sqrt(
+            ln(changed.model_high_ns / changed.model_ns) ** 2
+            + ln(usual.model_low_ns / usual.model_ns) ** 2
+        )) AS high_error,
+        CASE basis
+            WHEN 'bandwidth' THEN coalesce(moved.least_ratio, 1) * least(growth, 1)
+            WHEN 'links' THEN least(ratio, growth)
+            WHEN 'size' THEN least(growth, 1)
+            ELSE ratio / if(basis = 'model', low_error, 1)
+        END AS least_ratio,
+        CASE basis
+            WHEN 'bandwidth' THEN coalesce(moved.greatest_ratio, 1) * greatest(growth, 1)
+            WHEN 'links' THEN greatest(ratio, growth)
+            WHEN 'size' THEN greatest(growth, 1)
+            ELSE ratio * if(basis = 'model', high_error, 1)
+        END AS greatest_ratio,
         CASE basis
             WHEN 'model' THEN changed.model_in_range AND usual.model_in_range
             WHEN 'roofline' THEN changed.roofline_in_range AND usual.roofline_in_range
@@ -162,15 +162,16 @@ known AS (
     LEFT JOIN prediction.kernel_device AS device
         ON gpu_op.trace_id = device.trace_id AND gpu_op.device = device.device
     LEFT JOIN prediction.hardware AS own ON device.hardware = own.hardware
-    LEFT JOIN prediction.hardware AS other ON to_gpu = other.hardware
-    CROSS JOIN (FROM prediction.kernel_efficiency WHERE family = 'other') AS unknown
+    LEFT JOIN prediction.gpu_ratio AS moved
+        ON device.hardware = moved.hardware AND to_gpu = moved.to_hardware
 )
 
 SELECT
     scenario, gpu_op_id, trace_id, change, family, measured_ns, basis, ratio,
-    ratio * CASE ratio WHEN 1 THEN 1 ELSE least(low_factor, 1) END,
-    ratio * CASE ratio WHEN 1 THEN 1 ELSE greatest(high_factor, 1) END,
+    if(is_same, ratio, least(least_ratio / coalesce(doubt * off_by, 1), ratio)),
+    if(is_same, ratio, greatest(greatest_ratio * coalesce(doubt * off_by, 1), ratio)),
     coalesce(in_range, false),
     recorded_batch,
     sizes_from
-FROM known;
+FROM known
+LEFT JOIN prediction.ratio_error USING (basis);

@@ -93,7 +93,8 @@ SELECT
     estimate.in_range,
     estimate.model
 FROM {{roofline}} AS roofline
-LEFT JOIN estimate ON roofline.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
+LEFT JOIN estimate
+    ON roofline.gpu_op_id = estimate.gpu_op_id AND likeness IN ('alike', 'transferred')
 WHERE
     roofline.gpu_op_id IN (SELECT gpu_op_id FROM prediction.work_change)
     OR roofline.op_id IN (SELECT op_id FROM prediction.work_change)

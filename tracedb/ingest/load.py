@@ -11,7 +11,7 @@ import msgspec
 
 from tracedb.duck import one_thread, scalar, text_file
 from tracedb.errors import IngestError
-from tracedb.ingest import bounds, execution_graph, files, kineto, repeats
+from tracedb.ingest import autograd, bounds, execution_graph, files, kineto, repeats
 from tracedb.ingest.decompress import Text, unreadable
 from tracedb.ingest.events import Cutter
 from tracedb.ingest.foreign import chakra, operations, reader_of
@@ -217,6 +217,7 @@ def _load(
         raise IngestError(f"{text.path}: holds no event that can be read ({kinds})")
     if cutter.format == "kineto":
         dropped = repeats.drop(connection, trace_id, cutter.issues)
+        autograd.categorise(connection, trace_id)
         # Bounds take times away, and count that themselves.
         _count(connection, _UNUSABLE, trace_id, cutter.issues)
         bounds.bound(connection, trace_id, cutter.issues)

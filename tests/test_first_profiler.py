@@ -85,6 +85,11 @@ def test_its_times_of_the_gpu(tmp_path: Path, database: tracedb.Database) -> Non
 def test_other_events_without_a_category_stay(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Nothing is assumed about other processes."""
+    """Nothing is assumed about other processes, and that nothing was read is told."""
     ingest(database, tmp_path, [event("f", 1, 2, "CPU functions of mine")])
     assert rows(database, "SELECT cat FROM raw.event") == [(None,)]
+    query = "SELECT kind, occurrences FROM staging.ingest_issue"
+    told = [("read as none: slices without a category", 1)]
+    assert rows(database, query) == told
+    query = "SELECT profiler FROM staging.recording"
+    assert rows(database, query) == [("unknown profiler",)]

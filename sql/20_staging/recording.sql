@@ -4,7 +4,8 @@
 CREATE VIEW staging.recording (
     -- The trace.
     trace_id,
-    -- The profiler: `PyTorch profiler`, or the tool that the file was exported from.
+    -- The profiler: `PyTorch profiler`, or the tool that the file was exported from;
+    -- `unknown profiler` if no slice has a category that is read.
     profiler,
     -- Whether none of it ever ran: `tracedb estimate` made it from a program's code.
     is_estimated,
@@ -42,6 +43,13 @@ found AS (
     GROUP BY trace_id
 ),
 
+-- Once for each category: there are few.
+sliced AS (
+    SELECT trace_id, bool_or(staging.is_read_category(cat)) AS is_read
+    FROM (SELECT DISTINCT trace_id, cat FROM raw.event WHERE ph IN ('X', 'B'))
+    GROUP BY trace_id
+),
+
 shaped AS (
     SELECT trace_id, bool_or(input_dims IS NOT NULL) AS has_shapes
     FROM staging.op
@@ -62,7 +70,7 @@ header_field AS (
 
 SELECT
     trace_id,
-    coalesce(tool, 'PyTorch profiler'),
+    coalesce(tool, if(is_read IS false, 'unknown profiler', 'PyTorch profiler')),
     is_estimated,
     CASE
         WHEN cuda BETWEEN 1_000 AND 1_000_000
@@ -79,5 +87,6 @@ SELECT
     coalesce(overhead_ns, 0)::BIGINT
 FROM header_field
 LEFT JOIN found USING (trace_id)
+LEFT JOIN sliced USING (trace_id)
 LEFT JOIN shaped USING (trace_id)
 WHERE format = 'kineto';

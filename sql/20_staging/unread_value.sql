@@ -108,10 +108,13 @@ unread AS (
 
 category AS (
     SELECT
-        trace_id, cat, count(*) AS occurrences, min(event_id) AS first_event_id
+        trace_id,
+        nullif(cat, '') AS cat,
+        count(*) AS occurrences,
+        min(event_id) AS first_event_id
     FROM raw.event
-    WHERE ph IN ('X', 'B') AND cat <> ''
-    GROUP BY trace_id, cat
+    WHERE ph IN ('X', 'B')
+    GROUP BY ALL
 )
 
 SELECT trace_id, field, count(DISTINCT event_id), min(event_id)
@@ -120,24 +123,17 @@ GROUP BY trace_id, field
 UNION ALL
 SELECT
     trace_id,
-    'category ' || arg_max(cat, (category.occurrences, cat))
-    || CASE WHEN count(*) > 1 THEN concat(' and ', count(*) - 1, ' more') ELSE '' END,
+    coalesce(
+        'category ' || arg_max(cat, (category.occurrences, cat))
+        || CASE WHEN count(*) > 1 THEN concat(' and ', count(*) - 1, ' more') ELSE '' END,
+        'slices without a category'
+    ),
     sum(category.occurrences)::BIGINT,
     min(first_event_id)
 FROM category
 INNER JOIN raw.trace USING (trace_id)
-WHERE
-    header ->> '$.source.tool' IS NULL
-    AND NOT staging.is_host_category(cat)
-    AND staging.gpu_op_kind(cat, NULL) IS NULL
-    -- What the profiler has in other events as well, or what is read by its name.
-    AND NOT regexp_full_match(
-        cat,
-        'Trace|python_function|overhead|cpu_instant_event|external_correlation'
-        '|\w+_(user_annotation|sync|event|insight|counters|scope_profiler|profiler_range)'
-        '|operation|flight_recorder|nccl_inspector|critical_path|predicted_\w+'
-    )
-GROUP BY trace_id
+WHERE header ->> '$.source.tool' IS NULL AND NOT staging.is_read_category(cat)
+GROUP BY trace_id, cat IS NULL
 UNION ALL
 SELECT trace_id, 'sizes in Input Dims', sum(occurrences)::BIGINT, min(event_id)
 FROM odd_shape

@@ -16,7 +16,8 @@ CREATE VIEW question.recording (
     gpu,
     -- Devices that ran work.
     device_count,
-    -- The profiler: `PyTorch profiler`, or the tool that the file was exported from.
+    -- The profiler: `PyTorch profiler`, or the tool that the file was exported from;
+    -- `unknown profiler` if no slice has a category that is read.
     profiler,
     -- The GPU runtime with its version, such as `CUDA 12.4`; NULL if unknown.
     runtime,

@@ -45,6 +45,39 @@ def test_reports_that_are_not_read_say_what_to_do(
     assert rows(database, "SELECT name FROM raw.event") == [("x",)]
 
 
+NODE = '{"children": [], "frame": {"name": "f"}, "metrics": {"time (ns)": 5}}'
+OTHERS = {
+    "rocprofv3.json": ('{"rocprofiler-sdk-tool": [{"agents": []}]}', "rocpd"),
+    "nsys.json": ('{"Type": 48, "CudaEvent": {}}\n' * 2, "nsys export -t sqlite"),
+    "speedscope.json": ('{"profiles": [], "shared": {}}', "record a trace"),
+    "proton.json": (f"[{NODE}, {{}}]", 'data="trace"'),
+    "timeline.json": ("[[1, 2], [[0, 5], [0, 7]]]", "profile_memory=True"),
+    "stacks.txt": ("train.py(1): f;aten::mm 12\ng;h 3\n", "export_stacks"),
+    "stats.csv": ("Time (%),Instances,Name\n1,2,k\n", "nsys export -t sqlite"),
+    "trace.csv": ("Start (ns),CorrId,Name\n1,2,k\n", "nsys export -t sqlite"),
+    "kernels.csv": ("Kind,Correlation_Id,Kernel_Name\na,1,k\n", "rocpd"),
+    "op_summary.csv": ("Op Name,Task Duration(us)\na,1\n", "trace_view.json"),
+}
+"""Files of other tools, and a word of what each error says to do."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_tools_files_are_told_by_their_content(
+    tmp_path: Path, database: tracedb.Database, name: str
+) -> None:
+    """The error is one line that says what the file is, and what to do instead."""
+    text, remedy = OTHERS[name]
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(tracedb.IngestError) as caught:
+        database.ingest([path])
+    said = str(caught.value)
+    assert said.startswith((f"{path}: is ", f"{path}: has "))
+    assert remedy in said
+    assert "\n" not in said
+    assert "--map" not in said
+
+
 def test_an_export_in_a_folder_is_read_as_one(
     tmp_path: Path, database: tracedb.Database
 ) -> None:

@@ -21,7 +21,11 @@ from tracedb.ingest.issues import Issues
 from tracedb.ingest.json_text import NOT_JSON, parts, place_behind
 from tracedb.ingest.kineto import FINE
 from tracedb.ingest.openings import ARRAYS, Openings, before_events
-from tracedb.ingest.other_formats import what_begins
+from tracedb.ingest.other_formats import (
+    what_begins,
+    what_has_keys,
+    what_is_listed,
+)
 from tracedb.ingest.repair import mend
 from tracedb.ingest.salvage import (
     LISTS,
@@ -185,8 +189,9 @@ class Cutter:
         if b'"ph"' not in self._rest:
             self._fill(_LARGEST_HEADER)
         if b'"ph"' not in self._rest and self._rest.lstrip()[:1] not in (b"", b"]"):
+            what = what_is_listed(b"[" + self._rest)
             raise ForeignFileError(
-                f"{self._text.path}: a JSON list, but not of trace events"
+                f"{self._text.path}: {what or 'a JSON list, but not of trace events'}"
             )
 
     def _find_array(self) -> bool:
@@ -228,6 +233,8 @@ class Cutter:
             return self._unreadable()
         for key in LISTS.values() & found.keys():
             return ForeignFileError(f"{path}: its {key} are not a list")
+        if what := what_has_keys(found):
+            return ForeignFileError(f"{path}: {what}")
         keys = ", ".join(key[:40] for key in sorted(found)[:5]) or "none"
         return ForeignFileError(
             f"{path}: neither a profiler trace (no traceEvents) nor an execution graph "
@@ -243,7 +250,10 @@ class Cutter:
             return ForeignFileError(f"{path}: {what}")
         why = json_text.why_no_object(text)
         is_json = "trailing characters" in why or "no object" in why
-        if is_json and parts(text.splitlines()[0]) is not None:
+        line = parts(text.splitlines()[0]) if is_json else None
+        if line is not None:
+            if what := what_has_keys(line):
+                return ForeignFileError(f"{path}: {what}")
             why = "JSON objects line by line (NDJSON), not one"
         kind = IngestError if is_like and not is_json else ForeignFileError
         return kind(f"{path}: {why}; not a trace")

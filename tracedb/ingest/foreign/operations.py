@@ -18,6 +18,7 @@ import polars as pl
 
 from tracedb.errors import ForeignFileError, IngestError
 from tracedb.ingest.foreign.event import ForeignTrace
+from tracedb.ingest.other_formats import what_has_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -193,6 +194,8 @@ class _Table:
         ]
         if not missing:
             return
+        if what := what_has_columns(self._frame.columns):
+            raise ForeignFileError(f"{self._path}: {what}")
         there = ", ".join(self._frame.columns) or "none"
         known = set(self.columns) & {"type", "step", "stage"}
         error = IngestError if len(known) > 1 else ForeignFileError

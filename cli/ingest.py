@@ -77,8 +77,8 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     """Load traces and execution graphs into a database.
 
     Loads all files, or none if there is an error. A folder means all traces below it
-    (.json, .et, .sqlite and .db files, also with .gz or .zst, and archives such as
-    .tar.gz). A URI does as well (s3://bucket/job1; pip install 'tracedb[s3]'). Files
+    (.json, .et, .sqlite, .db and .rpd files, also with .gz or .zst, and archives such
+    as .tar.gz). A URI does as well (s3://bucket/job1; pip install 'tracedb[s3]'). Files
     that are already in the database are skipped. A Parquet or CSV file is a table of
     operations (docs/stragglers.md). Ranks that were recorded together become one run,
     unless --run names it, and each execution graph is paired with its trace. Steps are

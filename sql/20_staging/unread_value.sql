@@ -113,7 +113,8 @@ category AS (
         count(*) AS occurrences,
         min(event_id) AS first_event_id
     FROM raw.event
-    WHERE ph IN ('X', 'B')
+    -- Others without a time or a duration are counted as such.
+    WHERE ph IN ('X', 'B') AND (cat <> '' OR ts_ns IS NOT NULL AND dur_ns >= 0)
     GROUP BY ALL
 )
 

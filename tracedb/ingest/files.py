@@ -45,6 +45,7 @@ _ENDINGS = (
     ".parquet",
     ".sqlite",
     ".db",
+    ".rpd",
     *perfetto.ENDINGS,
     *xla.ENDINGS,
     *_ARCHIVES,

@@ -43,8 +43,8 @@ _BEGINNINGS = {
     b"\x1f\x8b": "is compressed with gzip twice; decompress it once",
     b"PK\x03\x04": "is a zip archive; unpack it first",
     b"7z\xbc\xaf\x27\x1c": "is a 7-Zip archive; unpack it first",
-    b"SQLite format 3\0": "is an SQLite database without tables of Nsight Systems or "
-    "rocprofv3",
+    b"SQLite format 3\0": "is an SQLite database without tables of Nsight Systems, "
+    "rocprofv3 or rocmProfileData",
     b"ARROW1": _ARROW,
     b"\xff\xff\xff\xff": _ARROW,
     b"\x89HDF\r\n\x1a\n": "is in the format HDF5, which is not read; from Nsight "

@@ -19,6 +19,7 @@ from tracedb.ingest.foreign import (
     operations,
     perfetto,
     rocprof,
+    rpd,
     xla,
 )
 from tracedb.ingest.foreign.event import ForeignTrace
@@ -89,7 +90,7 @@ class _PartReader:
         return self.whole.read(path, self.part)
 
 
-_DIVIDED: tuple[DividedReader, ...] = (nsight, rocprof)
+_DIVIDED: tuple[DividedReader, ...] = (nsight, rpd, rocprof)
 _READERS: tuple[ForeignReader, ...] = (
     *_DIVIDED,
     operations,

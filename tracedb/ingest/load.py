@@ -11,7 +11,15 @@ import msgspec
 
 from tracedb.duck import one_thread, scalar, text_file
 from tracedb.errors import IngestError
-from tracedb.ingest import autograd, bounds, execution_graph, files, kineto, repeats
+from tracedb.ingest import (
+    autograd,
+    bounds,
+    execution_graph,
+    files,
+    kineto,
+    onnx_runtime,
+    repeats,
+)
 from tracedb.ingest.decompress import Text, unreadable
 from tracedb.ingest.events import Cutter
 from tracedb.ingest.foreign import chakra, operations, reader_of
@@ -193,7 +201,7 @@ def _load(
     *,
     is_careful: bool,
 ) -> Loaded:
-    cutter, trace_id, dropped = Cutter(text), numbers.trace_id, 0
+    cutter, trace_id, dropped, tool = Cutter(text), numbers.trace_id, 0, ""
     begin = number = None
     with connection.cursor() as cursor:
         prepared = _prepared(cutter, cursor if is_careful else None)
@@ -218,6 +226,8 @@ def _load(
     if cutter.format == "kineto":
         dropped = repeats.drop(connection, trace_id, cutter.issues)
         autograd.categorise(connection, trace_id)
+        if onnx_runtime.categorise(connection, trace_id):
+            tool = onnx_runtime.TOOL
         # Bounds take times away, and count that themselves.
         _count(connection, _UNUSABLE, trace_id, cutter.issues)
         bounds.bound(connection, trace_id, cutter.issues)
@@ -225,7 +235,8 @@ def _load(
             _count(connection, _ILL_PAIRED, trace_id, cutter.issues)
     cutter.issues.store(connection, trace_id)
     count = (number or 0) - (begin or 0) - dropped
-    return Loaded(cutter.format, _json(cutter.header), count)
+    header = cutter.header | ({"source": {"tool": tool}} if tool else {})
+    return Loaded(cutter.format, _json(header), count)
 
 
 def _json(header: object) -> str:

@@ -17,7 +17,8 @@ CREATE VIEW staging.host_event (
     -- Whether it is a user range; until 2021 these were recorded as ops, and are known by
     -- their names or because the user named them as steps.
     is_annotation,
-    -- Name.
+    -- Name; of an op without its overload (`aten::add.Tensor`), which PyTorch records only
+    -- with `capture_overload_names`.
     name,
     -- [ns] Start, from the time base of the trace.
     start_ns,
@@ -112,7 +113,11 @@ SELECT
     kind,
     is_step_mark,
     is_annotation,
-    name,
+    CASE
+        WHEN kind = 'op' AND contains(name, '.') AND NOT is_annotation
+            THEN regexp_replace(name, '^(\w+::\w+)\.\w+$', '\1')
+        ELSE name
+    END,
     start_ns,
     end_ns,
     coalesce(try_cast(argument[1] AS BIGINT), try_cast(argument[2] AS BIGINT)),

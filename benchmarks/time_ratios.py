@@ -54,6 +54,7 @@ _BATCH = {
     "softmax": "rows",
 }
 """The size that follows the batch, by family."""
+_COLLECTIVE = "collective"
 _OTHER_GPU, _OTHER_TYPE, _OTHER_SIZE = "GPU", "type", "batch"
 _BASES = ("roofline", "model", "unseen", "unknown")
 HOW = """\
@@ -67,8 +68,8 @@ shares of the peaks, the band of `prediction.ratio_error`. *Model*: the shipped 
 of both sides, their bands added by squares; they have seen these shapes, so they are
 off by less here than in a trace. *Unseen*: the same without the models of the GPU that
 work is moved to, as for a GPU that nobody measured, and without those of all GPUs of a
-vendor, which have seen it. *Unknown*: as if nothing
-were known of the work: it is memory-bound, or in proportion to the batch, and the band
+vendor, which have seen it. *Unknown*: as if nothing were known of the work: it is
+memory-bound, or in proportion to the batch, collectives follow the links, and the band
 reaches over all that may bound it (`prediction.gpu_ratio`). At most {shapes:,} shapes
 of an op and type of a harness. Written by `benchmarks/time_ratios.py`.
 """
@@ -78,7 +79,7 @@ def measured(folders: list[Path]) -> pl.DataFrame:
     """Shapes with more than one time, with what is predicted for each [ns]."""
     models = kernels.shipped()
     rows = read_measurements(folders).frame.filter(
-        pl.col("family").is_in(list(_BATCH)),
+        pl.col("family").is_in([*_BATCH, _COLLECTIVE]),
         (pl.col("measured") == "kernel") | (pl.col("time_ns") >= _LONG_NS),
     )
     listed = {name: models.hardware.find(name) for name in rows["device"].unique()}
@@ -159,13 +160,17 @@ def errors(what: str, both: pl.DataFrame) -> pl.DataFrame:
         row["basis"]: log(row["off_by"]) for row in declared("prediction.ratio_error")
     }
     basis = "bandwidth" if what == _OTHER_GPU else "size"
+    is_linked = pl.col("family") == _COLLECTIVE
     ratio = (pl.col("time_ns_then") / pl.col("time_ns")).log()
     roofline = ratio - _log("roofline_ns_then", "roofline_ns")
+    linked = pl.lit(0.0)
     if what == _OTHER_GPU:
         both = both.join(_of_gpus(), on=("hardware", "hardware_then"))
+        linked = pl.when(is_linked).then("link_error").otherwise(1).log()
     usual, least, greatest = (
         _LIMITS[what] if what in _LIMITS else (pl.lit(None, pl.Float64),) * 3
     )
+    error = pl.when(is_linked).then(off_by["links"]).otherwise(off_by[basis]) + linked
     return both.select(
         "source",
         "family",
@@ -176,11 +181,9 @@ def errors(what: str, both: pl.DataFrame) -> pl.DataFrame:
         *_by_models(ratio, "model"),
         *(_by_models(ratio, "unseen") if what == _OTHER_GPU else ()),
         roofline=roofline,
-        roofline_holds=roofline.abs() <= off_by["roofline"],
+        roofline_holds=roofline.abs() <= off_by["roofline"] + linked,
         unknown=ratio - usual.log(),
-        unknown_holds=ratio.is_between(
-            least.log() - off_by[basis], greatest.log() + off_by[basis]
-        ),
+        unknown_holds=ratio.is_between(least.log() - error, greatest.log() + error),
     )
 
 
@@ -200,12 +203,19 @@ def _by_models(ratio: pl.Expr, there: str) -> tuple[pl.Expr, pl.Expr]:
 
 
 _FLOOR_SHARE = (pl.col("floor_ns") / pl.col("time_ns")).clip(0, 1)
+_LINKS = pl.col("link_ratio")
 _LIMITS = {
-    _OTHER_GPU: (
-        _FLOOR_SHARE * pl.col("floor_ratio")
-        + (1 - _FLOOR_SHARE) * pl.col("memory_ratio"),
-        pl.col("least_ratio"),
-        pl.col("greatest_ratio"),
+    _OTHER_GPU: tuple(
+        pl.when(pl.col("family") == _COLLECTIVE).then(of_links).otherwise(of_others)
+        for of_links, of_others in (
+            (
+                _LINKS,
+                _FLOOR_SHARE * pl.col("floor_ratio")
+                + (1 - _FLOOR_SHARE) * pl.col("memory_ratio"),
+            ),
+            (pl.min_horizontal(_LINKS, 1.0), pl.col("least_ratio")),
+            (pl.max_horizontal(_LINKS, 1.0), pl.col("greatest_ratio")),
+        )
     ),
     _OTHER_SIZE: (
         pl.col("growth"),

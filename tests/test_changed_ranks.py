@@ -216,6 +216,20 @@ def test_only_collectives_change_and_more_ranks_take_longer(
     ]
 
 
+def test_collectives_on_another_gpu_use_what_was_measured(tmp_path: Path) -> None:
+    """By models of both GPUs; where nobody measured one of them, by the links."""
+    edits = [of_scenario(gpu, parse_setting(f"gpu={gpu}")) for gpu in ("H200", "GH200")]
+    query = (
+        "SELECT DISTINCT scenario, basis FROM prediction.changed_time "
+        "INNER JOIN staging.gpu_op USING (gpu_op_id) WHERE name LIKE '%AllReduce%'"
+    )
+    with tracedb.open() as database:
+        database.ingest(written(tmp_path, PROGRAM), run="job")
+        with database.simulate(["replay"], edits) as beside:
+            found = rows(beside, query)
+    assert sorted(found) == [("GH200", "roofline"), ("H200", "model")]
+
+
 def test_another_gpu_and_other_ranks_together(elsewhere: tracedb.Database) -> None:
     """The links are those of the other GPU, between as many ranks."""
     found = rows(

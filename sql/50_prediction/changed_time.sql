@@ -4,14 +4,13 @@
 -- cancels. Kernel models are used if they cover the op on both sides, for all kernels of an op
 -- together; otherwise the roofline of the kernel. Unknown work on another GPU is assumed to be
 -- memory-bound: its floor becomes the other's floor, and the rest scales with the bandwidths.
--- Collectives scale with the links, by the roofline if their messages are known; those of more
--- than 8 ranks use a network, which another GPU does not change, and stay. For other numbers of
--- ranks, models of collectives are used if both numbers were measured, and no network is given
--- that messages would use. Copies, and work of unknown shape or type, stay if another type is requested. At
--- another batch size, unknown work beyond its floor scales with the elements of its op; if
--- these are unknown, it stays. Bands hold four of five factors (`prediction.ratio_error`):
--- those of models are of both predictions; those of unknown work reach from the least to the
--- greatest factor that it may have. Unchanged work has none.
+-- Collectives use models that measured both sides, if no network is given that messages would
+-- use; otherwise the roofline of the links. On another GPU, those of more than 8 ranks use a
+-- network, which does not change, and stay. Copies, and work of unknown shape or type, stay if
+-- another type is requested. At another batch size, unknown work beyond its floor scales with
+-- the elements of its op; if these are unknown, it stays. Bands hold four of five factors
+-- (`prediction.ratio_error`): those of models are of both predictions; those of unknown work
+-- reach from the least to the greatest factor that it may have. Unchanged work has none.
 -- Without edits it is empty.
 -- One row per scenario and GPU op that it moves.
 -- Key: scenario, gpu_op_id.
@@ -88,7 +87,7 @@ known AS (
                 changed.op_model_ns > 0
                 AND usual.op_model_ns > 0
                 AND (roofline.family <> 'collective' OR (
-                    work.to_ranks > 0 AND changed.model_in_range AND usual.model_in_range
+                    changed.model_in_range AND usual.model_in_range
                     AND NOT coalesce(network > 0 AND (leaves_node OR leaves_node_then), false)
                 ))
                 THEN 'model'
@@ -115,10 +114,11 @@ known AS (
         basis IN ('unchanged', 'unknown')
         OR (coalesce(to_gpu = device.hardware, true) AND ratio = 1) AS is_same,
         -- Ratios between one node and several are off by up to 3.6 (own network: 1.5 to 2.5);
-        -- hosts reach 0.25 to 0.56 of PCIe (`prediction.kernel_efficiency`).
+        -- hosts reach 0.25 to 0.56 of PCIe; over it, collectives are off by up to 3.8.
         if(leaves_node <> leaves_node_then, if(network IS NULL, 2.2, 1.4), 1)
         * if(to_gpu IS NOT NULL AND NOT device.is_known, 4, 1)
-        * if(to_gpu IS NOT NULL AND roofline.family = 'memcpy', 1.5, 1) AS doubt,
+        * if(to_gpu IS NOT NULL AND roofline.family = 'memcpy', 1.5, 1)
+        * if(is_collective, coalesce(moved.link_error, 1), 1) AS doubt,
         exp(sqrt(
             ln(changed.model_low_ns / changed.model_ns) ** 2
             + ln(usual.model_high_ns / usual.model_ns) ** 2

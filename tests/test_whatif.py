@@ -451,6 +451,24 @@ def test_gains_and_losses(database: tracedb.Database) -> None:
     assert hits["same"]["path_ns"] == hits["fast"]["path_ns"]
 
 
+def test_paths_of_whole_steps_count(tmp_path: Path) -> None:
+    """A last step that is empty is in no mean, and not in what bounds the steps."""
+    marks = [step(n, Op("a", (Gap(1_000 * n),)), Gap(500)) for n in (3, 5)]
+    program = Program((Rank((Thread("main", (*marks, step(6, Gap(90_000)))),)),))
+    path = execute(program, Delays())[0].write(tmp_path / "trace.json")
+    with tracedb.open() as opened:
+        opened.ingest([path])
+        edits = [Edit(scenario="half", target="host", factor=0.5)]
+        with opened.simulate(["replay"], edits) as beside:
+            (summary,) = beside.ask("scenario_summary").to_dicts()
+            found = beside.ask("scenario_path").sum().to_dicts()[0]
+            (saving,) = beside.ask("scenario_saving").to_dicts()
+    assert summary["step_count"] == 2
+    assert found["baseline_ns"] == summary["baseline_ns"]
+    assert found["predicted_ns"] == summary["predicted_ns"]
+    assert found["expected_ns"] == saving["expected_ns"]
+
+
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
@@ -520,6 +538,20 @@ def test_assumptions_are_stated(database: tracedb.Database) -> None:
     for line, assumption in told.items():
         assert str(ASSUMED[line]) in assumption
     assert {line for (line,) in hits} == {"wait:host", "profiler x0"}
+
+
+def test_work_that_all_delays_select_counts_once(database: tracedb.Database) -> None:
+    """What ran next to it, whichever types of delays an edit has."""
+    lines = "delay x0.2", "gpu x0.5"
+    edits = [of_scenario(line, parse(line)) for line in lines]
+    query = (
+        "SELECT scenario, assumption FROM question.scenario_assumption "
+        f"WHERE starts_with(assumption, '{TOGETHER}')"
+    )
+    with database.simulate(["replay"], edits) as beside:
+        told = dict(rows(beside, query))
+    assert told.keys() == {*lines}
+    assert told[lines[0]] == told[lines[1]]
 
 
 NAMED = """

@@ -139,7 +139,9 @@ assumed AS (
         )
     FROM edit
     SEMI JOIN changing USING (scenario)
-    INNER JOIN prediction.chosen_work USING (scenario, edit)
+    -- An edit of all delays selects the same work as several types.
+    INNER JOIN (SELECT DISTINCT scenario, edit, gpu_op_id FROM prediction.chosen_work)
+        USING (scenario, edit)
     INNER JOIN graph.concurrent_work USING (gpu_op_id)
     WHERE action IN ('scale', 'set', 'remove', 'move', 'overlap', 'fuse')
     GROUP BY scenario, edit

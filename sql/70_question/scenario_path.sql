@@ -1,5 +1,6 @@
 -- What bounds the steps in each scenario, and what has taken over? The time on the critical
--- paths of the periods, by what it was spent on, compared with the baseline.
+-- paths of the periods of whole steps (`staging.whole_step`), by what it was spent on,
+-- compared with the baseline.
 -- One row per scenario, method, run, kind of time and name; empty unless scenarios are
 -- requested (`tracedb whatif`).
 -- Key: scenario, method, run_id, kind, name.
@@ -35,6 +36,7 @@ spent AS (
         sum(interval.end_ns - interval.start_ns) AS time_ns
     FROM critical_path.interval AS interval
     LEFT JOIN graph.node AS node ON interval.node_id = node.node_id
+    SEMI JOIN staging.whole_step USING (step_id)
     WHERE scope = 'period' AND variant_id > 0
     GROUP BY ALL
 ),
@@ -42,6 +44,7 @@ spent AS (
 path AS (
     SELECT variant_id, run_id, count(*) AS path_count
     FROM critical_path.path
+    SEMI JOIN staging.whole_step USING (step_id)
     WHERE scope = 'period'
     GROUP BY ALL
 ),
@@ -64,7 +67,8 @@ part AS (
     UNION ALL
     SELECT pair.*, gain.run_id, interval.kind, coalesce(node.name, ''), 0, 0, gain_ns
     FROM pair
-    INNER JOIN critical_path.path_gain AS gain USING (variant_id)
+    INNER JOIN (FROM critical_path.path_gain SEMI JOIN staging.whole_step USING (step_id)) AS gain
+        USING (variant_id)
     INNER JOIN critical_path.interval AS interval
         ON
             base_id = interval.variant_id

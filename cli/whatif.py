@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -208,7 +209,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     lines = [*edits, *(f"{line} remove" for line in removed)]
     chosen = _typed(lines, settings, name, each=each, whole=not sweep)
     if path is not None:
-        chosen += read_scenarios(path)
+        chosen = _joined(chosen, read_scenarios(path), path)
     asked = bool(chosen) or stored or any(map(is_of_setting, sweep))
     _check_together(asked=asked, check=check)
     if database is None:
@@ -218,7 +219,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
         if library is not None:
             tell_other_gpus(db, library)
         if stored:
-            chosen += db.stored_edits()
+            chosen = _joined(chosen, db.stored_edits(), "reference.scenario")
         for one in sweep:
             chosen = db.sweep(chosen, one)
         if not asked:
@@ -256,6 +257,9 @@ def _typed(
 
     if name is not None and (each or not [*lines, *settings]):
         raise click.UsageError("--name needs --edit, --remove or --set, without --each")
+    twice = [text for text, n in Counter([*lines, *settings]).items() if n > 1]
+    if each and twice:
+        raise click.UsageError(f"--each with '{twice[0]}' twice; remove one")
     together = name or "; ".join([*lines, *settings])
     changes = [(line, parse(line)) for line in lines]
     changes += [(text, parse_setting(text)) for text in settings]
@@ -263,6 +267,17 @@ def _typed(
     if found and whole:
         check(found)
     return found
+
+
+def _joined(chosen: list[Edit], others: list[Edit], place: str) -> list[Edit]:
+    """Scenarios together with those of another place, unless names are the same."""
+    names = {edit.scenario for edit in chosen}
+    twice = next((edit.scenario for edit in others if edit.scenario in names), None)
+    if twice is not None:
+        raise click.UsageError(
+            f"{place} has a scenario {twice}, too; choose another name for one of them"
+        )
+    return chosen + others
 
 
 def _tell_part(part: Part) -> None:

@@ -244,6 +244,9 @@ def test_a_sweep_is_a_scenario_for_each_value() -> None:
     bare = [of_scenario("a", parse(line)) for line in ("gpu", "wait:host", "host -1us")]
     found = swept(bare, "factor=0.5,2", no_query)
     assert [edit.factor for edit in found] == [0.5, None, None, 2, None, None]
+    other = of_scenario("b", parse("wait:host"))
+    found = swept([edits[0], other], "factor=0.5,2", no_query)
+    assert [edit.scenario for edit in found] == ["b", "a factor=0.5", "a factor=2"]
     queried = swept(edits[1:], "add_ns=SELECT x", lambda _: [-5, 7])
     assert [edit.add_ns for edit in queried] == [-5, 7]
     alike = swept(edits[1:], "add_ns=-1000001,-1000002", no_query)
@@ -367,6 +370,7 @@ def test_times_beyond_nanoseconds_are_refused(folder: Path) -> None:
     [
         ("--edit", "gpu x1", "--ranking"),
         ("--edit", "gpu x1", "--name", "a", "--each"),
+        ("--edit", "gpu x0.5", "--edit", "gpu x0.5", "--each"),
         ("--name", "a"),
     ],
 )
@@ -375,6 +379,18 @@ def test_conflicting_options_are_refused(words: tuple[str, ...]) -> None:
     done = run("none.duckdb", *words)
     assert done.exit_code == 2
     assert "none.duckdb" not in done.stderr
+
+
+def test_names_of_two_places_are_refused(tmp_path: Path) -> None:
+    """Edits of a file do not join the scenario of the same name on the command line."""
+    path = tmp_path / "a.json"
+    path.write_text('{"fast": ["gpu x0.5"]}')
+    done = run(
+        *("none.duckdb", "--edit", "gpu x0.5", "--name", "fast"),
+        *("--scenario", str(path)),
+    )
+    assert done.exit_code == 2
+    assert f"{path} has a scenario fast, too; choose another name" in done.stderr
 
 
 def test_scenarios_stored_in_the_database(folder: Path, tmp_path: Path) -> None:

@@ -12,9 +12,7 @@ CREATE VIEW question.scenario_assumption (
 ) AS
 WITH
 edit AS (
-    SELECT scenario, scenario_position, position AS edit, * EXCLUDE (
-        scenario, scenario_position, position
-    )
+    SELECT * RENAME (position AS edit)
     FROM prediction.scenario_edit
 ),
 

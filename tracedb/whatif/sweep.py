@@ -35,9 +35,9 @@ def swept(
     """Each scenario of the edits once for each value of a sweep, with it in its name.
 
     The value is set in all edits that have that field; if none has, in those without
-    any action or value. A sweep of a setting needs no such edit: each scenario gets
-    that setting. `query` runs SQL. Raises `ScenarioError` for a malformed sweep, or one
-    that changes no edit.
+    any action or value. A scenario without such an edit remains as it is, once. A sweep
+    of a setting needs no such edit: each scenario gets that setting. `query` runs SQL.
+    Raises `ScenarioError` for a malformed sweep, or one that changes no edit.
     """
     field, _, given = sweep.partition("=")
     if is_of_setting(sweep):
@@ -55,10 +55,13 @@ def swept(
         )
     values = _values(sweep, field, given, query)
     _check_distinct(sweep, values)
-    found = [
+    scenarios = {edit.scenario for edit in changed}
+    found = [edit for edit in edits if edit.scenario not in scenarios]
+    found += [
         _with(edit, {field: value} if edit in changed else {}, f"{field}={shown}")
         for value, shown in zip(values, _shown(values), strict=True)
         for edit in edits
+        if edit.scenario in scenarios
     ]
     check(found)
     return found

@@ -485,6 +485,37 @@ def test_paths_of_whole_steps_count(tmp_path: Path) -> None:
     assert found["expected_ns"] == saving["expected_ns"]
 
 
+def test_bands_of_a_rank_are_those_of_its_steps(database: tracedb.Database) -> None:
+    """What kernels may be off by is added to how its steps differ, on both sides."""
+    edits = [of_scenario("a", parse_setting("gpu=V100"))]
+    bounds = """
+        SELECT regexp_extract(bound, '\\d'), avg(bound.predicted_ns)
+        FROM reference.scenario_bound AS bound
+        INNER JOIN question.scenario_effect USING (scenario, method, step_id)
+        WHERE rank = ?
+        GROUP BY bound
+    """
+    with database.simulate(["replay"], edits) as beside:
+        for rank in (0, 1):
+            (row,) = beside.ask("scenario_summary", rank=rank).to_dicts()
+            ends: dict[str, list[float]] = {}
+            for part, ns in beside.connection.execute(bounds, [rank]).fetchall():
+                ends.setdefault(part, []).append(ns - row["predicted_ns"])
+            assert len(ends) > 1
+            squares = {
+                sign: sum(
+                    max(0, *(sign * ns for ns in of)) ** 2 for of in ends.values()
+                )
+                for sign in (1, -1)
+            }
+            below = (row["predicted_ns"] - row["low_ns"]) ** 2 - squares[-1]
+            above = (row["high_ns"] - row["predicted_ns"]) ** 2 - squares[1]
+            reach = row["change_high_ns"] - row["change_ns"]
+            assert below == pytest.approx(above, abs=1e-5 * squares[1])
+            assert below > 0
+            assert reach**2 > squares[1]
+
+
 @pytest.mark.parametrize(
     ("edit", "said"),
     [

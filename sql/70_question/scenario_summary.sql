@@ -51,6 +51,7 @@ pair AS (
         edited.scenario,
         edited.method,
         edited.run_id,
+        step_id,
         baseline.predicted_ns AS baseline_ns,
         edited.predicted_ns,
         edited.predicted_ns - baseline.predicted_ns AS change_ns,
@@ -104,16 +105,28 @@ mean AS (
     GROUP BY variant_id, scenario, method, run_id
 ),
 
--- How much shorter or longer the period is if a part takes the ends of its band.
+-- How much longer the mean period of the same steps is, or shorter, if a part takes one end of
+-- its band.
+bounded AS (
+    SELECT
+        scenario,
+        method,
+        run_id,
+        bound,
+        round(avg(bound.predicted_ns)) - round(avg(pair.predicted_ns)) AS longer_ns
+    FROM pair
+    INNER JOIN reference.scenario_bound AS bound USING (scenario, method, step_id)
+    GROUP BY scenario, method, run_id, bound
+),
+
 part AS (
     SELECT
         scenario,
         method,
         run_id,
-        greatest(max(own_ns - predicted_ns), 0) AS shorter_ns,
-        greatest(max(predicted_ns - own_ns), 0) AS longer_ns
-    FROM mean
-    INNER JOIN reference.scenario_bound USING (scenario, method, run_id)
+        greatest(max(-longer_ns), 0) AS shorter_ns,
+        greatest(max(longer_ns), 0) AS longer_ns
+    FROM bounded
     GROUP BY scenario, method, run_id, regexp_extract(bound, '\d')
 ),
 

@@ -49,10 +49,10 @@ _PERIODS = r"""
 SELECT
     regexp_replace(scenario, '^\w+ \d ', '') AS scenario,
     method,
-    run_id,
+    step_id,
     regexp_extract(scenario, '^\w+ \d') AS bound,
     predicted_ns
-FROM question.scenario_summary
+FROM question.scenario_effect
 """
 _KEYS = ("variant_id", "host_from")
 """The columns of stored relations that identify variants."""

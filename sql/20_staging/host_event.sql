@@ -17,8 +17,8 @@ CREATE VIEW staging.host_event (
     -- Whether it is a user range; until 2021 these were recorded as ops, and are known by
     -- their names or because the user named them as steps.
     is_annotation,
-    -- Name; of an op without its overload (`aten::add.Tensor`), which PyTorch records only
-    -- with `capture_overload_names`.
+    -- Name; of PyTorch's own ops without the overload (`aten::add.Tensor`), which is only
+    -- recorded with `capture_overload_names`.
     name,
     -- [ns] Start, from the time base of the trace.
     start_ns,
@@ -114,8 +114,8 @@ SELECT
     is_step_mark,
     is_annotation,
     CASE
-        WHEN kind = 'op' AND contains(name, '.') AND NOT is_annotation
-            THEN regexp_replace(name, '^(\w+::\w+)\.\w+$', '\1')
+        WHEN kind = 'op' AND starts_with(name, 'aten::') AND NOT is_annotation
+            THEN regexp_replace(name, '^(\w+::\w+)\.[a-zA-Z_]\w*$', '\1')
         ELSE name
     END,
     start_ns,

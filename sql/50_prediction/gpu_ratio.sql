@@ -11,16 +11,16 @@ CREATE VIEW prediction.gpu_ratio (
     memory_ratio,
     -- The same, bound by the links between the GPUs of a node.
     link_ratio,
-    -- By how many times ratios of collectives are off beyond those of other work
-    -- (`prediction.ratio_error`): links of less than 100 GB/s, PCIe or bridges, are shared.
-    link_error,
     -- The same, with next to nothing to do.
     floor_ratio,
     -- The least for any work of a GPU alone: bound by its memory, its fp32 arithmetic, its
     -- matrix units, or with next to nothing to do.
     least_ratio,
     -- The greatest of these.
-    greatest_ratio
+    greatest_ratio,
+    -- By how many times ratios of collectives are off beyond those of other work
+    -- (`prediction.ratio_error`): links of less than 100 GB/s, PCIe or bridges, are shared.
+    link_error
 ) AS
 WITH
 compared AS (
@@ -29,19 +29,18 @@ compared AS (
         there.hardware AS to_hardware,
         here.dram_bytes_per_second / there.dram_bytes_per_second AS memory_ratio,
         here.nvlink_bytes_per_second / there.nvlink_bytes_per_second AS link_ratio,
-        if(
-            least(here.nvlink_bytes_per_second, there.nvlink_bytes_per_second) < 100e9, 2.2, 1
-        ) AS link_error,
         here.peak_fp32_flops_per_second / there.peak_fp32_flops_per_second AS fp32_ratio,
         here.peak_half_flops_per_second / there.peak_half_flops_per_second AS half_ratio,
-        there.floor_ns / here.floor_ns AS floor_ratio
+        there.floor_ns / here.floor_ns AS floor_ratio,
+        least(here.nvlink_bytes_per_second, there.nvlink_bytes_per_second) AS link_rate
     FROM prediction.hardware AS here
     INNER JOIN prediction.hardware AS there ON here.kind = there.kind
     WHERE here.kind = 'gpu'
 )
 
 SELECT
-    hardware, to_hardware, memory_ratio, link_ratio, link_error, floor_ratio,
+    hardware, to_hardware, memory_ratio, link_ratio, floor_ratio,
     least(memory_ratio, fp32_ratio, half_ratio, floor_ratio),
-    greatest(memory_ratio, fp32_ratio, half_ratio, floor_ratio)
+    greatest(memory_ratio, fp32_ratio, half_ratio, floor_ratio),
+    if(link_rate < 100e9, 2.2, 1)::DOUBLE
 FROM compared;

@@ -71,12 +71,13 @@ work is moved to, as for a GPU that nobody measured, and without those of all GP
 vendor, which have seen it. *Unknown*: as if nothing were known of the work: it is
 memory-bound, or in proportion to the batch, collectives follow the links, and the band
 reaches over all that may bound it (`prediction.gpu_ratio`). At most {shapes:,} shapes
-of an op and type of a harness. Written by `benchmarks/time_ratios.py`.
+of an op and type of a harness. Written by `python benchmarks/time_ratios.py --published
+aiconfigurator_core --write docs/kernel-transfer.md`.
 """
 
 
 def measured(folders: list[Path]) -> pl.DataFrame:
-    """Shapes with more than one time, with what is predicted for each [ns]."""
+    """A sample of shapes, with the time on each GPU and what is predicted [ns]."""
     models = kernels.shipped()
     rows = read_measurements(folders).frame.filter(
         pl.col("family").is_in([*_BATCH, _COLLECTIVE]),
@@ -228,14 +229,13 @@ _LIMITS = {
 
 def _of_gpus() -> pl.DataFrame:
     """The rows of `prediction.gpu_ratio`, with the floor of the first."""
-    floors = {row["hardware"]: row["floor_ns"] for row in declared(_HARDWARE)}
+    floors = {
+        row["hardware"]: row["floor_ns"] for row in declared("prediction.hardware")
+    }
     found = pl.DataFrame(list(declared("prediction.gpu_ratio")))
     return found.rename({"to_hardware": "hardware_then"}).with_columns(
         floor_ns=pl.col("hardware").replace_strict(floors, return_dtype=pl.Float64)
     )
-
-
-_HARDWARE = "prediction.hardware"
 
 
 def _log(one: str, other: str) -> pl.Expr:

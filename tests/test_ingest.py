@@ -25,6 +25,7 @@ from support import (
 )
 
 import tracedb
+from tracedb import catalog
 from tracedb.ingest.files import expand
 
 EVENT: dict[str, Any] = {
@@ -436,7 +437,8 @@ def test_a_database_of_another_version_is_rebuilt(
 ) -> None:
     """Opening for writing recomputes all above raw; read only says what to do.
 
-    Columns and tables added to the raw layer later are created without loss.
+    Columns and tables added to the raw layer later are created without loss. Columns
+    that are gone, of tables without rows, do not remain.
     """
     path = shutil.copy(ingested(SAMPLES / "generated_gpu"), tmp_path / "run.duckdb")
     with tracedb.open(path) as database:
@@ -445,6 +447,8 @@ def test_a_database_of_another_version_is_rebuilt(
             "DROP TABLE critical_path.measured_interval CASCADE",
             "ALTER TABLE raw.trace DROP COLUMN step_mark",
             "DROP TABLE raw.pairing",
+            "DROP TABLE reference.scenario_bound",
+            "CREATE TABLE reference.scenario_bound AS SELECT 1 AS run_id LIMIT 0",
             "UPDATE raw.database SET value = 'old' WHERE property = 'fingerprint'",
         ):
             database.connection.execute(change)
@@ -454,6 +458,8 @@ def test_a_database_of_another_version_is_rebuilt(
         assert counts(database) == before
         assert rows(database, "SELECT DISTINCT step_mark FROM raw.trace") == [(None,)]
         assert rows(database, "SELECT count(*) FROM raw.pairing") == [(0,)]
+        bound = database.relation("reference.scenario_bound")
+        assert bound.columns == [*catalog.find("reference.scenario_bound").columns]
 
 
 @pytest.mark.parametrize("is_read_only", [True, False])

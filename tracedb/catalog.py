@@ -449,7 +449,10 @@ def note_emptiness(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def complete_kept(connection: duckdb.DuckDBPyConnection) -> None:
-    """Add missing columns to tables that an older version filled."""
+    """Add missing columns to tables that an older version filled.
+
+    Empty tables with columns that are gone are created anew: views would find these.
+    """
     there = _columns(connection)
     kept = [relation for relation in relations() if relation.layer in _KEPT]
     with duckdb.connect() as fresh:
@@ -458,6 +461,11 @@ def complete_kept(connection: duckdb.DuckDBPyConnection) -> None:
         declared = _columns(fresh)
     for relation in kept:
         name = relation.full_name
+        if there.get(name, {}).keys() - declared[name].keys() and not scalar(
+            connection, f"SELECT true FROM {name} LIMIT 1"
+        ):
+            connection.execute(f"DROP TABLE {name}")
+            del there[name]
         if name not in there:
             _create(connection, relation)
             continue

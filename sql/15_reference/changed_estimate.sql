@@ -11,10 +11,6 @@ CREATE TABLE reference.changed_estimate (
     trace_id BIGINT NOT NULL,
     -- [ns] Duration by the roofline.
     roofline_ns BIGINT NOT NULL,
-    -- [ns] Lower end of its band.
-    roofline_low_ns BIGINT NOT NULL,
-    -- [ns] Upper end of its band.
-    roofline_high_ns BIGINT NOT NULL,
     -- Whether shape, type and hardware are known rather than assumed.
     roofline_in_range BOOLEAN NOT NULL,
     -- [ns] Duration by models for this op on this hardware; NULL if there are none.

@@ -114,7 +114,9 @@ SELECT
     is_step_mark,
     is_annotation,
     CASE
-        WHEN kind = 'op' AND starts_with(name, 'aten::') AND NOT is_annotation
+        -- Few names have a point.
+        WHEN contains(name, '.') AND kind = 'op' AND starts_with(name, 'aten::')
+            AND NOT is_annotation
             THEN regexp_replace(name, '^(\w+::\w+)\.[a-zA-Z_]\w*$', '\1')
         ELSE name
     END,

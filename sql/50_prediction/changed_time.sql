@@ -114,7 +114,7 @@ known AS (
         basis IN ('unchanged', 'unknown')
         OR (coalesce(to_gpu = device.hardware, true) AND ratio = 1) AS is_same,
         -- Ratios between one node and several are off by up to 3.6 (own network: 1.5 to 2.5);
-        -- hosts reach 0.25 to 0.56 of PCIe; over it, collectives are off by up to 3.8.
+        -- hosts reach 0.25 to 0.56 of PCIe (`prediction.kernel_efficiency`).
         if(leaves_node <> leaves_node_then, if(network IS NULL, 2.2, 1.4), 1)
         * if(to_gpu IS NOT NULL AND NOT device.is_known, 4, 1)
         * if(to_gpu IS NOT NULL AND roofline.family = 'memcpy', 1.5, 1)
@@ -131,13 +131,15 @@ known AS (
             WHEN 'bandwidth' THEN coalesce(moved.least_ratio, 1) * least(growth, 1)
             WHEN 'links' THEN least(ratio, growth)
             WHEN 'size' THEN least(growth, 1)
-            ELSE ratio / if(basis = 'model', low_error, 1)
+            WHEN 'model' THEN ratio / low_error
+            ELSE ratio
         END AS least_ratio,
         CASE basis
             WHEN 'bandwidth' THEN coalesce(moved.greatest_ratio, 1) * greatest(growth, 1)
             WHEN 'links' THEN greatest(ratio, growth)
             WHEN 'size' THEN greatest(growth, 1)
-            ELSE ratio * if(basis = 'model', high_error, 1)
+            WHEN 'model' THEN ratio * high_error
+            ELSE ratio
         END AS greatest_ratio,
         CASE basis
             WHEN 'model' THEN changed.model_in_range AND usual.model_in_range

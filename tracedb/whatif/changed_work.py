@@ -84,8 +84,6 @@ SELECT
     roofline.gpu_op_id,
     roofline.trace_id,
     roofline_ns,
-    roofline.low_ns,
-    roofline.high_ns,
     roofline.in_range,
     estimate.predicted_ns,
     estimate.low_ns,

@@ -133,6 +133,17 @@ def simultaneous(number: int, every: list[Process]) -> list[Process]:
     return sorted(group, key=lambda one: one.number)
 
 
+def assumed_rank(number: int, every: list[Process]) -> Row | None:
+    """Kineto's description of a rank that nothing tells; None if it is alone."""
+    job = simultaneous(number, every)
+    if len(job) == 1:
+        return None
+    order, assumed = ordered(job)
+    rank = [process.number for process in order].index(number)
+    info = {"backend": "nccl", "rank": rank, "world_size": len(job)}
+    return info | {"assumed_from": assumed}
+
+
 def ordered(job: list[Process]) -> tuple[list[Process], str]:
     """The processes by rank, and from what that is assumed."""
     gpus = [min(one.gpus, key=str) for one in job if len(one.gpus) == 1]

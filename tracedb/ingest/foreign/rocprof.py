@@ -34,10 +34,9 @@ from tracedb.ingest.foreign.processes import (
     Ids,
     OfProcess,
     Process,
+    assumed_rank,
     joined,
     numbers_of,
-    ordered,
-    simultaneous,
 )
 from tracedb.ingest.foreign.tables import Tables, opened, table_names
 
@@ -118,13 +117,7 @@ def _distributed_info(tables: Tables, number: int, every: list[Process]) -> Row 
     if number in told:
         rank, world_size = told[number]
         return {"backend": "nccl", "rank": rank, "world_size": world_size}
-    job = simultaneous(number, every)
-    if len(job) == 1:
-        return None
-    order, assumed = ordered(job)
-    rank = [process.number for process in order].index(number)
-    info = {"backend": "nccl", "rank": rank, "world_size": len(job)}
-    return info | {"assumed_from": assumed}
+    return assumed_rank(number, every)
 
 
 def _told_by_launcher(tables: Tables) -> dict[int, tuple[int, int]]:

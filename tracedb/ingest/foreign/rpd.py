@@ -26,12 +26,7 @@ from tracedb.ingest.foreign.event import (
     present,
     take_span,
 )
-from tracedb.ingest.foreign.processes import (
-    Process,
-    numbers_of,
-    ordered,
-    simultaneous,
-)
+from tracedb.ingest.foreign.processes import Process, assumed_rank, numbers_of
 from tracedb.ingest.foreign.tables import Tables, opened, table_names
 
 if TYPE_CHECKING:
@@ -109,7 +104,9 @@ def read(path: Path, part: int | None = None) -> ForeignTrace:
             "unreadTables": sorted(_unread(tables)),
         }
     if part is not None:
-        header |= {"process": part} | _distributed_info(part, every)
+        header |= {"process": part}
+        if info := assumed_rank(part, every):
+            header["distributedInfo"] = info
     return ForeignTrace(header, batched(_events(path, issues, part, every)), issues)
 
 
@@ -159,17 +156,6 @@ def _processes(tables: Tables, launches: _Launches) -> list[Process]:
         Process(number, frozenset(gpus[number]), *extents[number])
         for number in sorted(extents)
     ]
-
-
-def _distributed_info(number: int, every: list[Process]) -> Row:
-    """Kineto's description of a rank, and what was assumed; empty if it is alone."""
-    job = simultaneous(number, every)
-    if len(job) == 1:
-        return {}
-    order, assumed = ordered(job)
-    rank = [process.number for process in order].index(number)
-    info = {"backend": "nccl", "rank": rank, "world_size": len(job)}
-    return {"distributedInfo": info | {"assumed_from": assumed}}
 
 
 def _events(

@@ -117,6 +117,12 @@ the mean.
 """
 
 
+NAMED = """
+Libraries of attention kernels differ by more than similar GPUs do. Where the kernels'
+names tell the library (`prediction.attention_kernel`), its models are preferred:
+"""
+
+
 @dataclass(frozen=True)
 class Scored:
     """One key, predicted in one or more ways."""
@@ -207,11 +213,16 @@ def by_time(predicted: Predicted, measured: Floats) -> dict[int, tuple[float, fl
 
 
 def hardware(
-    groups: Sequence[Group], predictors: Mapping[Key, Predictor]
+    groups: Sequence[Group],
+    predictors: Mapping[Key, Predictor],
+    *,
+    is_implementation_known: bool = False,
 ) -> Iterator[Scored]:
     """Each GPU, predicted by models of the nearest others."""
     known = [g for g in groups if g.key in predictors and g.key.measured == "kernel"]
-    held_out = HeldOut(known, predictors)
+    held_out = HeldOut(
+        known, predictors, is_implementation_known=is_implementation_known
+    )
     for group in known:
         transfer = transfer_of(group.key, held_out.held(group.key.hardware))
         answered = held_out.answered(group, transfer)
@@ -379,6 +390,8 @@ def main() -> None:
         tell(f"{len(groups)} keys, {len(models)} models")
         across = [*campaigns(groups, predictors)]
         moved = [*hardware(groups, predictors)]
+        of_libraries = [g for g in groups if g.rows.family.implementations]
+        as_named = [*hardware(of_libraries, predictors, is_implementation_known=True)]
         ranks = [*rank_counts(groups)]
     about = ABOUT.format(
         words=words(), machine=machine(None), seconds=clock.cpu_s, rows=MOST_ROWS
@@ -415,6 +428,8 @@ def main() -> None:
     }
     parts += ["", about_hardware(moved)]
     parts += table([*head, "serves"], hardware_rows(moved, serves), left=5)
+    parts.append(NAMED)
+    parts += table([*head, "serves"], hardware_rows(as_named, serves), left=5)
     head = ["source", "left out", "error", "worst"]
     parts += [RANKS, *table(head, rank_rows(ranks), left=1)]
     parts += [PEAKS, *table(["GPU", "source", "share, %"], peak_rows(groups), left=2)]

@@ -952,6 +952,57 @@ TEXTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Attention of two libraries on two GPUs, one 1.5 times as long as the other."""
+    folder = tmp_path_factory.mktemp("libraries")
+    for device in (V100, "NVIDIA A100-SXM4-80GB"):
+        for library, factor in (("fa2", 1.5), ("fa3", 1.0)):
+            frame = measured("attention", device=device).with_columns(
+                pl.lit(f"served 1.0 {library}").alias("software"),
+                pl.col("time_ns") * factor,
+            )
+            write(frame, folder / f"{library} {device}.parquet")
+    return folder
+
+
+def test_models_of_the_same_library_answer(libraries: Path, tmp_path: Path) -> None:
+    """Others only where the library is unknown; of a third one, nothing is in range."""
+    kernels.train([libraries], tmp_path)
+    found = kernels.load(tmp_path)
+
+    def said(library: str | None) -> pl.DataFrame:
+        named = pl.lit(library, pl.String).alias("implementation")
+        return found.predict(asked("attention").with_columns(named))
+
+    by = {name: said(name) for name in ("fa2", "fa3", "other", None)}
+    ratio = (by["fa2"]["predicted_ns"] / by["fa3"]["predicted_ns"]).median()
+    assert ratio == pytest.approx(1.5, rel=0.03)
+    between = (by[None]["predicted_ns"] / by["fa3"]["predicted_ns"]).median()
+    assert between == pytest.approx(1.5**0.5, rel=0.03)
+    assert by[None].equals(found.predict(asked("attention")))
+    assert by["other"]["predicted_ns"].to_list() == by[None]["predicted_ns"].to_list()
+    assert [by[n]["in_range"].any() for n in by] == [True, True, False, True]
+    assert set(by["other"]["likeness"]) == {"alike"}
+
+
+def test_held_out_gpus_are_predicted_by_the_same_library(
+    libraries: Path,
+) -> None:
+    """If it is known; otherwise by all, which are off by what libraries differ."""
+    groups = groups_of(kernels.read_measurements([libraries]).frame)
+    predictors = {group.key: fit_predictor(group.rows) for group in groups}
+    off = {}
+    for is_known in (False, True):
+        held = HeldOut(groups, predictors, is_implementation_known=is_known)
+        found = held.answered(groups[0])
+        assert found is not None
+        logs = np.log(found.predicted.ns / found.rows.time_ns)
+        off[is_known] = float(np.median(logs))
+    assert off[True] == pytest.approx(0, abs=0.03)
+    assert abs(off[False]) == pytest.approx(np.log(1.5) / 2, abs=0.03)
+
+
 def test_near_ops_share_models(models: kernels.Models) -> None:
     """A model of mm serves addmm; add serves relu, marked `other_op`; bmm has none."""
     question = asked("gemm").head(1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -530,7 +531,7 @@ def test_problems_match_counts_by_hand(
     found = of_op(shapes, number)
     assert not found.is_empty()
     for row in found.iter_rows(named=True):
-        names = shapes.columns[shapes.columns.index("dtype") + 1 :]
+        names = shapes.columns[shapes.columns.index("implementation") + 1 :]
         sizes = {name: row[name] for name in names if row[name] is not None}
         assert (row["family"], row["op"], row["dtype"], sizes) == expected
 
@@ -554,6 +555,40 @@ def test_tf32_depends_on_hardware(shapes: pl.DataFrame) -> None:
     [on_h100] = of_op(shapes, len(CASES) + 1).filter(op="backward_input")["dtype"]
     [on_v100] = of_op(shapes, 1, "V100")["dtype"]
     assert (on_h100, on_v100) == ("tf32", "float32")
+
+
+FLASH = "void flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4> >"
+LIBRARIES = {
+    "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128> >": "fa2",
+    "void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_traits<64> >": "fa2",
+    "void cutlass::device_kernel<flash::FlashAttnFwdSm90<cute::tuple<x>>>": "fa3",
+    "void cutlass::device_kernel<flash::FlashAttnFwdCombine<cute::tuple<x>>>": "fa3",
+    "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionFwd": "fa4",
+    "fmhaSm100fKernel_QkvBfloat16OBfloat16H128PagedKvCausalP64VarSeqQ8Kv128": "trtllm",
+    "fmha_v2_flash_attention_bf16_64_128_S_qkv_128_causal_sm90_kernel_nl": "trtllm",
+    "fmha_cutlassF_bf16_aligned_64x128_rf_sm80(PyTorchMemEffAttention)": "other",
+    "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16": "other",
+    "attn_fwd": "other",
+    "kernel": None,
+}
+
+
+def test_kernels_of_attention_tell_their_library(tmp_path: Path) -> None:
+    """All kernels of an op have the library's name, helpers among them."""
+    _, attention, *_ = next(each for each in CASES if each[0] == "attention")
+    names = [(name, "void at::native::fill") for name in LIBRARIES]
+    ops = [replace(attention, kernels=each) for each in names]
+    # A product is no attention, whatever its kernel is called.
+    ops.append(replace(CASES[0][1], kernels=(FLASH,)))
+    write(tmp_path / "trace.json", ops)
+    with tracedb.open() as database:
+        database.ingest([tmp_path])
+        found = rows(
+            database,
+            "SELECT implementation FROM prediction.kernel_problem ORDER BY gpu_op_id",
+        )
+    expected = [name for library in LIBRARIES.values() for name in (library, library)]
+    assert [one for (one,) in found] == [*expected, None]
 
 
 def test_embedding_bag_gradients_have_the_sizes_of_their_lookup(

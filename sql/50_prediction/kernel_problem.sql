@@ -24,6 +24,8 @@ CREATE VIEW prediction.kernel_problem (
     op,
     -- Type of the elements: `float32`, `tf32`, `bfloat16` and so on; NULL for copies.
     dtype,
+    -- The library of an attention's kernels (`prediction.attention_kernel`); NULL for the rest.
+    implementation,
     -- Batch size of a GEMM; matrices copied.
     batch,
     -- M of a GEMM: rows of A.
@@ -124,18 +126,14 @@ ranked AS (
         ) + 1 AS ordinal,
         count(*) FILTER (is_main) OVER (PARTITION BY op_id) AS main_count
     FROM work
-    WHERE op_id IN (
-        SELECT op_id FROM prediction.op_convolution GROUP BY op_id HAVING count(*) > 1
-    )
+    WHERE op_id IN (FROM prediction.op_convolution SELECT op_id GROUP BY op_id HAVING count(*) > 1)
 ),
 
 gradient AS (
     SELECT
         helper.gpu_op_id,
-        CASE
-            WHEN coalesce(main.named = 1, 2 * main.ordinal <= main.main_count) THEN 'input'
-            ELSE 'weight'
-        END AS operand
+        CASE WHEN coalesce(main.named = 1, 2 * main.ordinal <= main.main_count) THEN 'input'
+            ELSE 'weight' END AS operand
     FROM ranked AS helper
     LEFT JOIN ranked AS main
         ON helper.op_id = main.op_id AND main.is_main
@@ -170,10 +168,12 @@ SELECT
     gpu_op_id, run_id, trace_id, op_id, attempts * roofline_ns / total_ns AS problem_share,
     hardware, family, op,
     CASE WHEN problem_total.is_tf32 AND dtype = 'float32' THEN 'tf32' ELSE dtype END AS dtype,
+    CASE family WHEN 'attention' THEN implementation END AS implementation,
     launched.* EXCLUDE (gpu_op_id, run_id, trace_id, op_id, roofline_ns, attempts, hardware,
         is_tf32, family, op, dtype)
 FROM launched
 INNER JOIN problem_total USING (op_id, op)
+LEFT JOIN prediction.attention_kernel USING (op_id)
 UNION ALL BY NAME
 SELECT gpu_op_id, run_id, trace_id, copied.op_id, 1 AS problem_share, hardware, family, op, bytes
 FROM prediction.gpu_copy AS copied

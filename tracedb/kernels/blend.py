@@ -18,6 +18,8 @@ _FADE = 1.5
 """Log of how far beyond its range a model has lost 63 % of its weight."""
 NEARER = 2.0
 """By how much a unit of distance between asked and trained takes from it, as a log."""
+_OTHER_IMPLEMENTATION = 3.0
+"""The distance of a model of another library: 0.2 % of the weight."""
 _FIRST = 3.0
 """How much more weight users' own models have, as a log."""
 
@@ -36,6 +38,12 @@ class Answer:
         near = _FIRST * self.is_first - NEARER * self.distance
         found: Floats = near - self.predicted.away / _FADE
         return found
+
+
+def between(one: str, other: str) -> float:
+    """The distance of two libraries of kernels; none where one is unknown."""
+    is_other = bool(one and other) and one != other
+    return _OTHER_IMPLEMENTATION * is_other
 
 
 def blended(answers: Sequence[Answer]) -> Predicted:

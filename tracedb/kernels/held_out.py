@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .bands import held_by
-from .blend import Answer, blended
+from .blend import Answer, between, blended
 from .collective_table import OTHER_KIND
 from .dtypes import ALIKE
 from .pooled import fit_pooled, is_pooled, kind_of
@@ -85,6 +85,8 @@ class HeldOut:
 
     groups: Sequence[Group]
     predictors: Mapping[Key, Predictor]
+    is_implementation_known: bool = False
+    """Whether models of the same library of kernels are preferred."""
     _moved: dict[tuple[Key, Key, float], Predicted] = field(default_factory=dict)
     _pools: dict[tuple[object, ...], Predictor | None] = field(default_factory=dict)
     _held: dict[str, list[Held]] = field(default_factory=dict)
@@ -138,10 +140,19 @@ class HeldOut:
         """The blended prediction of the nearest GPUs."""
         return blended(
             [
-                Answer(self._by(group, other, usual_part), nearness(away))
+                Answer(
+                    self._by(group, other, usual_part),
+                    nearness(away) + self._between(group.key, other.key),
+                )
                 for away, other in near
             ]
         )
+
+    def _between(self, one: Key, other: Key) -> float:
+        """How far the libraries of two keys are apart, as far as that is known."""
+        if not self.is_implementation_known:
+            return 0.0
+        return between(one.implementation, other.implementation)
 
     def _by(self, group: Group, other: Group, usual_part: float) -> Predicted:
         """The prediction for a key by the model of another GPU."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .bands import NO_ERROR, TimedError
 from .collective_table import CollectiveTable
+from .families import FAMILIES
 from .transfer import Transfer, moved, without_launch
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ class Key:
         what = " ".join(filter(None, (self.family, self.op, self.dtype, self.measured)))
         harness = " ".join(filter(None, (self.source, self.software)))
         return f"{what} on {self.hardware} by {harness}"
+
+    @property
+    def implementation(self) -> str:
+        """The library of kernels that was measured; empty if that is unknown."""
+        return FAMILIES[self.family].implementation(self.software)
 
 
 @dataclass(frozen=True)

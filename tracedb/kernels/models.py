@@ -19,7 +19,7 @@ import polars as pl
 
 from tracedb.errors import KernelModelError
 
-from .blend import Answer, blended
+from .blend import Answer, between, blended
 from .collective_table import OTHER_KIND
 from .dtypes import ALIKE
 from .families import COLUMNS, FAMILIES
@@ -48,7 +48,8 @@ SHIPPED = "shipped"
 """The folder of the models that the wheel carries (`benchmarks/shipped_models.py`)."""
 INDEX = "index.json"
 """What it has: of each model its file, its key, its scores."""
-_ASKED = ("hardware", "family", "op", "dtype", "measured")
+_NEEDED = ("hardware", "family", "op", "dtype")
+_ASKED = (*_NEEDED, "measured", "implementation")
 RESULT = {
     "predicted_ns": pl.Float64,
     "low_ns": pl.Float64,
@@ -92,6 +93,8 @@ class Asked:
     op: str
     dtype: str
     measured: str
+    implementation: str
+    """The library of kernels; empty if that is unknown."""
 
     @property
     def what(self) -> Op:
@@ -180,6 +183,7 @@ class _Candidate(NamedTuple):
     of_op: float
     """How far its op and type are from what is asked."""
     of_hardware: float
+    of_implementation: float
     hardware: HardwareRow
     """Its hardware in the table of today."""
     shelf: Shelf
@@ -187,7 +191,7 @@ class _Candidate(NamedTuple):
     @property
     def distance(self) -> float:
         """How far it is in all."""
-        return self.of_op + self.of_hardware
+        return self.of_op + self.of_hardware + self.of_implementation
 
 
 @dataclass(frozen=True)
@@ -235,7 +239,9 @@ class Models:
         """Predict the time of each row, with the band that holds four times of five.
 
         Columns hardware (a row of `prediction.hardware`, or a device's name), family,
-        op, dtype, the sizes of the families, and measured (`kernel` where missing).
+        op, dtype, the sizes of the families, measured (`kernel` where missing), and
+        implementation (the library of kernels, as `prediction.kernel_problem` names it;
+        models of all libraries answer where it is missing).
         Returns as many rows in the same order: predicted_ns, low_ns, high_ns [ns],
         harness_factor (by which kernels of another harness may be shorter or longer),
         model, likeness (of `LIKENESSES`), in_range (only what is alike can be); NULL
@@ -243,7 +249,7 @@ class Models:
         no finite number. Raises `KernelModelError` where a column is missing, or a size
         is no whole number.
         """
-        missing = [name for name in _ASKED[:4] if name not in shapes.columns]
+        missing = [name for name in _NEEDED if name not in shapes.columns]
         if missing:
             raise KernelModelError(f"shapes lack the column {', '.join(missing)}")
         absent = absent_sizes(shapes)
@@ -353,7 +359,8 @@ class Models:
             of_op = asked.distance(shelf.key)
             of_hardware = asked.hardware_distance(hardware)
             if of_op is not None and of_hardware is not None:
-                yield _Candidate(of_op, of_hardware, hardware, shelf)
+                away = between(asked.implementation, shelf.key.implementation)
+                yield _Candidate(of_op, of_hardware, away, hardware, shelf)
 
 
 class _Answers:
@@ -400,10 +407,13 @@ _ROW = "_row"
 
 def _asked(shapes: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
     """The rows of each combination of texts, with their numbers."""
-    measured = pl.lit("kernel").alias("measured")
-    if "measured" in shapes.columns:
-        measured = pl.col("measured").fill_null("kernel")
-    numbered = shapes.with_columns(measured).with_row_index(_ROW)
+    known = (
+        pl.col(name).cast(pl.String).fill_null(usual)
+        if name in shapes.columns
+        else pl.lit(usual).alias(name)
+        for name, usual in (("measured", "kernel"), ("implementation", ""))
+    )
+    numbered = shapes.with_columns(known).with_row_index(_ROW)
     for texts, rows in numbered.group_by(_ASKED, maintain_order=True):
         yield [str(text or "") for text in texts], rows
 

@@ -227,7 +227,8 @@ differ by 1.9 / 5.6 %.
 
 Two goals, rank counts and a table's gradient, are missed for lack of data. One of the
 two clusters with three rank counts also spans two nodes: there a byte takes four ranks
-as long as two, and 3.6 times as long as eight, which no other rank count reveals. The
+as long as two, and 3.6 times as long as eight, which no other rank count reveals
+(`docs/kernel-transfer.md` has 34 rank counts within a node, of published tables). The
 gradient of a table, allocated anew by each call, is on fresh pages of the system if
 it is larger than 32 MiB (glibc returns such memory): 51 MB take 26 ms, 26 MB
 take 1.6 ms, and with one width held out

@@ -11,7 +11,7 @@ TORCH := torch==2.13.0
 # files, and tests/conftest.py says in which order.
 PYTEST := $(BIN)/python -Im pytest -n 3 --dist loadfile --no-loadscope-reorder
 # All fast tests, and the slow ones whose turn it is at this commit (tests/turns.py).
-TURNS := 8
+TURNS := 12
 TURN ?= $(shell echo $$(( 0x0$$(git rev-parse --short=7 HEAD 2>/dev/null) % $(TURNS) + 1 )))/$(TURNS)
 # Databases of small traces mostly allocate: jemalloc takes a quarter of their time away.
 JEMALLOC := $(firstword $(wildcard /usr/lib/*/libjemalloc.so.2 /usr/lib64/libjemalloc.so.2))
@@ -42,7 +42,7 @@ demo: $(VENV)/installed ## Ingest the sample traces and show where their time go
 	@printf '\nNext: `%s ask demo.duckdb` lists the questions, `... schema` the relations.\n' \
 		$(BIN)/tracedb
 
-test: install ## Run the fast tests, and an eighth of the slow ones (TURN=all: all tests)
+test: install ## Run the fast tests, and a twelfth of the slow ones (TURN=all: all tests)
 	$(if $(JEMALLOC),LD_PRELOAD=$(JEMALLOC)) $(PYTEST) --turn $(TURN)
 
 thorough: install ## Run the tests with every generated case, and those of growth

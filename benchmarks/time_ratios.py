@@ -70,9 +70,11 @@ off by less here than in a trace. *Unseen*: the same without the models of the G
 work is moved to, as for a GPU that nobody measured, and without those of all GPUs of a
 vendor, which have seen it. *Unknown*: as if nothing were known of the work: it is
 memory-bound, or in proportion to the batch, collectives follow the links, and the band
-reaches over all that may bound it (`prediction.gpu_ratio`). At most {shapes:,} shapes
-of an op and type of a harness. Written by `python benchmarks/time_ratios.py --published
-aiconfigurator_core --write docs/kernel-transfer.md`.
+reaches over all that may bound it (`prediction.gpu_ratio`), but for fp32 arithmetic if
+names of kernels tell products of types of at most 16 bits, as is assumed here. At most
+{shapes:,} shapes of an op and type of a harness. Written by
+`python benchmarks/time_ratios.py --published aiconfigurator_core --write
+docs/kernel-transfer.md`.
 """
 
 
@@ -203,6 +205,13 @@ def _by_models(ratio: pl.Expr, there: str) -> tuple[pl.Expr, pl.Expr]:
     return error.alias(there), holds.alias(f"{there}_holds")
 
 
+def _by_type(which: str) -> pl.Expr:
+    """A limit of unknown work; names of kernels tell products, and of which type."""
+    is_half = pl.col("dtype").is_in(["bfloat16", "float16", "float8", "float4"])
+    is_half &= pl.col("family").is_in(["gemm", "convolution", "attention"])
+    return pl.when(is_half).then(f"{which}_half_ratio").otherwise(f"{which}_ratio")
+
+
 _FLOOR_SHARE = (pl.col("floor_ns") / pl.col("time_ns")).clip(0, 1)
 _LINKS = pl.col("link_ratio")
 _LIMITS = {
@@ -214,8 +223,8 @@ _LIMITS = {
                 _FLOOR_SHARE * pl.col("floor_ratio")
                 + (1 - _FLOOR_SHARE) * pl.col("memory_ratio"),
             ),
-            (pl.min_horizontal(_LINKS, 1.0), pl.col("least_ratio")),
-            (pl.max_horizontal(_LINKS, 1.0), pl.col("greatest_ratio")),
+            (pl.min_horizontal(_LINKS, 1.0), _by_type("least")),
+            (pl.max_horizontal(_LINKS, 1.0), _by_type("greatest")),
         )
     ),
     _OTHER_SIZE: (

@@ -349,6 +349,25 @@ def test_a_collective_of_unknown_size_follows_the_links(tmp_path: Path) -> None:
     ]
 
 
+def test_unknown_products_of_16_bits_follow_no_fp32_arithmetic(tmp_path: Path) -> None:
+    """By the kernel's name; activations of such types use fp32 arithmetic."""
+    half = ["Cijk_Alik_Bljk_BBS_BH_MT64x32x256", "void attention_kernel<__half>()"]
+    others = ["Cijk_Alik_Bljk_SB_MT64x32x256", "void relu_kernel<__hip_bfloat16>()"]
+    step_ = tuple(Op("a", (Launch(7, USUAL_NS, name),)) for name in half + others)
+    with tracedb.open() as db:
+        db.ingest([written(tmp_path / "trace.json", *[step_] * STEPS)])
+        with db.simulate(["replay"], settings("there", "gpu=MI300X")) as beside:
+            query = """
+                SELECT DISTINCT name, low_ratio * 1.2
+                FROM prediction.changed_time INNER JOIN staging.gpu_op USING (gpu_op_id)
+            """
+            found = dict(map(tuple, rows(beside, query)))
+    memory, arithmetic = 3350 / 5300, 66.9 / 163.4
+    assert {name: found[name] for name in half + others} == pytest.approx(
+        dict.fromkeys(half, memory) | dict.fromkeys(others, arithmetic)
+    )
+
+
 @pytest.mark.parametrize("gpu", ["B200", "GH200"])
 def test_bands_of_models_are_of_both_predictions(
     gpu: str, database: tracedb.Database

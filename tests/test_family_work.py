@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tracedb import catalog, kernels
-from tracedb.kernels.relations import counted
+from tracedb.kernels.relations import counted, declared
 from tracedb.kernels.work import Op, shapes_of
 from tracedb.microbench.case import SHAPES, Case
 
@@ -330,10 +330,21 @@ def test_in_place_writes_are_counted(family: str) -> None:
     assert found["written_bytes"][0] == 4 * 960
 
 
+LIBRARIES = {"op_memory", "op_library_gemm", "op_function_gemm", "op_experts"}
+"""Ops of libraries belong to families that other relations define."""
+
+
 def test_every_family_has_a_relation() -> None:
     """Each family has an existing relation; the collective one has a part."""
-    known = {relation.full_name for relation in PARTS} | {"prediction.gpu_copy"}
+    known = {relation.full_name for relation in PARTS if relation.name not in LIBRARIES}
+    known.add("prediction.gpu_copy")
     assert {family.relation for family in kernels.FAMILIES.values()} == known
+
+
+def test_ops_of_libraries_have_known_families() -> None:
+    """What they reach of the peaks, and which models fit, is known by the family."""
+    named = {row["family"] for row in declared("prediction.memory_op")}
+    assert named <= kernels.FAMILIES.keys()
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)

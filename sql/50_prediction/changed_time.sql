@@ -1,17 +1,17 @@
--- The factor for the time of GPU work that a scenario moves to another GPU, type, batch size
--- or number of ranks (`prediction.work_change`): a model's prediction for the target, divided
--- by the same model's prediction for what was recorded, so that an error on both sides
--- cancels. Kernel models are used if they cover the op on both sides, for all kernels of an op
--- together; otherwise the roofline of the kernel. Unknown work on another GPU is assumed to be
--- memory-bound: its floor becomes the other's floor, and the rest scales with the bandwidths.
--- Collectives use models that measured both sides, if no network is given that messages would
--- use; otherwise the roofline of the links. On another GPU, those of more than 8 ranks use a
--- network, which does not change, and stay. Copies, and work of unknown shape or type, stay if
--- another type is requested. At another batch size, unknown work beyond its floor scales with
--- the elements of its op; if these are unknown, it stays. Bands hold four of five factors
--- (`prediction.ratio_error`): those of models are of both predictions; those of unknown work
--- reach from the least to the greatest factor that it may have. Unchanged work has none.
--- Without edits it is empty.
+-- The factor for the time of GPU work that a scenario moves to another GPU, type, batch size or
+-- number of ranks (`prediction.work_change`): a model's prediction for the target, divided by the
+-- same model's prediction for what was recorded, so that an error on both sides cancels. Kernel
+-- models are used if they cover the op on both sides, for all kernels of an op together; otherwise
+-- the roofline of the kernel. Unknown work on another GPU is assumed to be memory-bound: its floor
+-- becomes the other's floor, and the rest scales with the bandwidths. Collectives use models that
+-- measured both sides, if no network is given that messages would use; otherwise the roofline of
+-- the links. On another GPU, those of more than 8 ranks use a network, which does not change, and
+-- stay. Copies, and work of unknown shape or type, stay if another type is requested. At another
+-- batch size, unknown work beyond its floor scales with the elements of its op; if these are
+-- unknown, it stays. Bands hold four of five factors (`prediction.ratio_error`): those of models
+-- are of both predictions; those of unknown work reach from the least to the greatest factor that
+-- it may have: fp32 arithmetic does not count for products of 16 bits, by name. Unchanged work
+-- has none. Without edits it is empty.
 -- One row per scenario and GPU op that it moves.
 -- Key: scenario, gpu_op_id.
 CREATE TABLE prediction.changed_time (
@@ -65,8 +65,8 @@ known AS (
             coalesce(absent_waiting_ns + moving_ns, gpu_op.end_ns - gpu_op.start_ns), 0
         ) AS measured_ns,
         scaled.recorded_batch, scaled.sizes_from,
-        work.to_batch IS NOT NULL
-        AND (scaled.op_id IS NULL OR scaled.unknown IS NOT NULL) AS is_unknown,
+        work.to_batch IS NOT NULL AND (scaled.op_id IS NULL OR scaled.unknown IS NOT NULL)
+        AS is_unknown,
         coalesce(scaled.size_share, 1) AS growth,
         coalesce(scaled.input_dims, scaled.output_dims, scaled.concrete_inputs) IS NULL
         AS is_same_size,
@@ -74,13 +74,11 @@ known AS (
         CASE
             WHEN is_only_batch AND is_unknown THEN 'unknown'
             WHEN is_only_batch AND is_same_size THEN 'unchanged'
-            WHEN
-                roofline.family = 'collective' AND message.ranks > 8
-                AND to_gpu IS NOT NULL AND work.to_ranks IS NULL
+            WHEN roofline.family = 'collective' AND message.ranks > 8 AND to_gpu IS NOT NULL
+                AND work.to_ranks IS NULL
                 THEN 'unchanged'
             WHEN
-                to_gpu IS NULL AND work.to_ranks IS NULL
-                AND is_same_size
+                to_gpu IS NULL AND work.to_ranks IS NULL AND is_same_size
                 AND (roofline.family IN ('memcpy', 'memset') OR is_dtype_known IS NOT TRUE)
                 THEN 'unchanged'
             WHEN
@@ -128,14 +126,16 @@ known AS (
             + ln(usual.model_low_ns / usual.model_ns) ** 2
         )) AS high_error,
         CASE basis
-            WHEN 'bandwidth' THEN coalesce(moved.least_ratio, 1) * least(growth, 1)
+            WHEN 'bandwidth'
+                THEN coalesce(if(is_half, least_half_ratio, least_ratio), 1) * least(growth, 1)
             WHEN 'links' THEN least(ratio, growth)
             WHEN 'size' THEN least(growth, 1)
             WHEN 'model' THEN ratio / low_error
             ELSE ratio
         END AS least_ratio,
         CASE basis
-            WHEN 'bandwidth' THEN coalesce(moved.greatest_ratio, 1) * greatest(growth, 1)
+            WHEN 'bandwidth' THEN greatest(growth, 1)
+                * coalesce(if(is_half, greatest_half_ratio, greatest_ratio), 1)
             WHEN 'links' THEN greatest(ratio, growth)
             WHEN 'size' THEN greatest(growth, 1)
             WHEN 'model' THEN ratio * high_error
@@ -148,6 +148,7 @@ known AS (
         END AS in_range
     FROM prediction.work_change AS work
     INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
+    LEFT JOIN prediction.kernel_name AS named ON gpu_op.name = named.name
     LEFT JOIN prediction.kernel_roofline AS roofline USING (gpu_op_id)
     LEFT JOIN reference.scaled_argument AS scaled
         ON

@@ -18,6 +18,12 @@ CREATE VIEW prediction.gpu_ratio (
     least_ratio,
     -- The greatest of these.
     greatest_ratio,
+    -- The least for products of types of at most 16 bits, by the kernel's name
+    -- (`prediction.kernel_name`): these use matrix units. Sums and activations of such types
+    -- use fp32 arithmetic.
+    least_half_ratio,
+    -- The greatest of these.
+    greatest_half_ratio,
     -- By how many times ratios of collectives are off beyond those of other work
     -- (`prediction.ratio_error`): links of less than 100 GB/s, PCIe or bridges, are shared.
     link_error
@@ -42,5 +48,7 @@ SELECT
     hardware, to_hardware, memory_ratio, link_ratio, floor_ratio,
     least(memory_ratio, fp32_ratio, half_ratio, floor_ratio),
     greatest(memory_ratio, fp32_ratio, half_ratio, floor_ratio),
+    least(memory_ratio, half_ratio, floor_ratio),
+    greatest(memory_ratio, half_ratio, floor_ratio),
     if(link_rate < 100e9, 2.2, 1)::DOUBLE
 FROM compared;

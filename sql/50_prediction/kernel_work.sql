@@ -21,9 +21,9 @@ CREATE VIEW prediction.kernel_work (
     device,
     -- Family of the op; `memcpy` or `memset`.
     family,
-    -- Arithmetic units; names of kernels show whether TF32 was allowed.
+    -- Arithmetic units; names of kernels show TF32, and 8-bit types of quantized products.
     unit,
-    -- Whether it performs the arithmetic of a GEMM or a convolution, by its name.
+    -- Whether it performs the arithmetic of a GEMM or a convolution (`prediction.kernel_name`).
     is_main,
     -- What the bytes go through: `dram`, `pcie`, `pageable` or `nvlink`.
     link,
@@ -56,41 +56,10 @@ CREATE VIEW prediction.kernel_work (
     is_exact
 ) AS
 WITH
--- Information from names, once for each: a million kernels have a few hundred names.
-named AS (
-    SELECT
-        name,
-        regexp_matches(
-            any_name,
-            '(?i)gemm|gemv|dot_kernel|matmul|xmma|conv([^e]|$)|fprop|dgrad|wgrad|fft'
-            || '|[a-z0-9]cudnn_|cutlass|Kernel2|Cijk|winograd_small|implicit|nvjet|wvSplitK'
-            || '|(^|_)b?mm(_|$)|^triton_tem_|scaled_mm|mul_mat|marlin|fused_moe|fmoe'
-        ) AND NOT regexp_matches(
-            -- A generated kernel's name lists what it fuses.
-            any_name,
-            'Offsets|gemm_pointers|prepare_grouped_gemm|ReduceSplitK|reduce_1Block'
-            || '|^triton_(poi|red|per|for|unk|split_scan)_'
-        ) AS is_main,
-        regexp_matches(any_name, 'tf32|s1688') AS is_tf32,
-        regexp_matches(any_name, 'sgemm|scudnn') AS is_fp32,
-        regexp_matches(
-            any_name, 'vectorized_gather|CatArrayBatchedCopy_(vectorized|aligned16)'
-        ) AS is_vectorized,
-        regexp_matches(
-            any_name, '\bat::native::(elementwise_kernel\b|elementwise_kernel_manual_unroll)'
-        ) AS is_strided
-    FROM (
-        SELECT name, any_value(name) AS any_name
-        FROM staging.gpu_op
-        WHERE kind = 'kernel'
-        GROUP BY name
-    )
-),
-
 gpu_op AS (
-    SELECT gpu_op.*, named.* EXCLUDE (name)
+    SELECT gpu_op.*, kernel_name.* EXCLUDE (name)
     FROM staging.gpu_op AS gpu_op
-    LEFT JOIN named ON gpu_op.name = named.name
+    LEFT JOIN prediction.kernel_name AS kernel_name ON gpu_op.name = kernel_name.name
     WHERE kind = 'kernel'
 ),
 
@@ -124,7 +93,7 @@ shared AS (
     SELECT
         gpu_op_id,
         device,
-        is_main, is_tf32, is_fp32, is_vectorized, is_strided,
+        is_main, is_tf32, is_fp32, is_byte, is_vectorized, is_strided,
         CASE
             WHEN family NOT IN ('gemm', 'convolution') OR main_count = 0
                 THEN 1 / kernel_count
@@ -137,7 +106,7 @@ shared AS (
     INNER JOIN launched USING (op_id)
     INNER JOIN prediction.op_work AS work USING (op_id)
     LEFT JOIN searched USING (op_id)
-    WHERE is_collective = (family = 'collective')
+    WHERE is_collective = (family = 'collective') AND (is_main OR NOT is_mixed)
 )
 
 SELECT
@@ -145,6 +114,7 @@ SELECT
     CASE
         WHEN unit = 'fp32' AND is_main AND is_tf32 THEN 'tf32'
         WHEN unit = 'tf32' AND is_fp32 THEN 'fp32'
+        WHEN unit = 'half' AND is_main AND is_byte THEN 'byte'
         ELSE unit
     END,
     is_main,

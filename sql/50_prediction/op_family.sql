@@ -65,11 +65,23 @@ FROM (VALUES
         'normalisation', 'normalisation', 10
     ),
     (
-        '(\w+::)?_?((native|cudnn|miopen|fused|add|rocm|aiter)_)*'
-        || '(batch|layer|group|instance|rms)_norm(_(elemt|legit|no|training|functional'
-        || '|gather|stats|with|counts|update|static|dynamic|per|token|fp8|int8|quant))*',
+        '(\w+::)?_?((native|cudnn|miopen|fused|add|rocm|aiter|gemma|wrapper)_)*'
+        || '(batch|layer|group|instance|rms)_?norm(2d)?(_(elemt|legit|no|training|functional'
+        || '|gather|stats|with|counts|update|static|dynamic|per|token|block|fp8|int8|quant'
+        || '|fwd|run|add|ck|cu|opus|smoothquant|dynamicquant))*',
         'normalisation', 'normalisation', 5
     ),
+    -- Autograd functions of Apex and Liger; for backward, they have saved their input.
+    (
+        '(Fused|Mixed|Liger|Fast)*(Layer|RMS|Group)Norm(Affine)?(Function|FN)Backward',
+        'normalisation', 'normalisation', 10
+    ),
+    (
+        '(Fused|Mixed|Liger|Fast)*(Layer|RMS|Group)Norm(Affine)?(Function|FN)',
+        'normalisation', 'normalisation', 5
+    ),
+    ('(Scaled|Generic|UpperTriang|Masked)+SoftmaxBackward', 'softmax', 'softmax', 2),
+    ('(Scaled|Generic|UpperTriang|Masked)+Softmax', 'softmax', 'softmax', 174),
     (
         '_?(adaptive_|fractional_|quantized_)?(max|avg)_pool[123]d(_with_indices)?_backward',
         'pooling', 'elementwise', 17

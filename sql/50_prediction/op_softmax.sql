@@ -1,5 +1,6 @@
 -- Softmax of rows and its gradient: `rows` rows of `width` elements along the softmax
--- dimension are read (backward those of two tensors) and written.
+-- dimension are read (backward those of two tensors) and written. Those that mask what lies
+-- above the diagonal read half of it.
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
@@ -36,9 +37,18 @@ CREATE VIEW prediction.op_softmax (
 WITH
 shape AS (
     SELECT
-        *,
+        * REPLACE (
+            -- Of autograd functions.
+            CASE
+                WHEN op LIKE '%SoftmaxBackward' THEN 'softmax_backward'
+                WHEN op LIKE '%Softmax' THEN 'softmax'
+                ELSE op
+            END AS op
+        ),
         prediction.mixed_bytes(tensors, element_bytes) AS large_bytes,
+        contains(name, 'UpperTriang') AS is_triangular,
         CASE
+            WHEN contains(name, 'Softmax') THEN NULL
             WHEN regexp_matches(name, 'softmax_backward') THEN concrete_inputs ->> 2
             ELSE concrete_inputs ->> 1
         END AS along,
@@ -50,7 +60,13 @@ shape AS (
 
 problem AS (
     SELECT
-        * REPLACE (large_bytes AS input_bytes),
+        * REPLACE (
+            CASE
+                WHEN is_triangular
+                    THEN first_bytes * CASE op WHEN 'softmax' THEN 1 ELSE 2 END // 2
+                ELSE large_bytes
+            END AS input_bytes
+        ),
         model_dtype AS dtype,
         TRY(coalesce(along_elements, tensors[1].dims[-1])) AS width,
         TRY(tensors[1].elements // width) AS rows,

@@ -50,6 +50,9 @@ CREATE TABLE prediction.op_work (
     -- [1] Share of its accesses that take a cache line each (`prediction.op_layout`), if each
     -- element is treated by a thread: elementwise ops, copies, concatenation. Otherwise 0.
     scattered_share,
+    -- Whether only kernels that multiply have this work, and others of the op have other work,
+    -- of which nothing is known: layers with a norm, experts with their routing.
+    is_mixed,
     -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
@@ -90,6 +93,7 @@ counted AS (
             ),
             1
         ) AS touched_share,
+        bool_or(op IN ('experts', 'layer', 'layer_backward')) AS is_mixed,
         bool_and(is_exact) AS is_exact
     FROM (
         SELECT
@@ -130,6 +134,7 @@ SELECT
             THEN coalesce(scattered_share, 0)
         ELSE 0
     END,
+    is_mixed,
     is_exact
 FROM counted
 LEFT JOIN prediction.op_shape USING (op_id, run_id, trace_id)

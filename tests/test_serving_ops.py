@@ -145,7 +145,13 @@ MEMORY = [
             5 * 3 * N // 2, 3 * 2 * N, 3 * N),
     passing(call("_C::silu_and_mul_quant", T((7, 24), FP8), ROWS, SCALE),
             "elementwise", 6 * N // 2, 2 * N, N // 2),
+    passing(
+        call("_C::silu_and_mul_per_block_quant", T((7, 24), FP8), ROWS,
+             T((7, 3), FP32), "8", None, "False"),
+        "elementwise", 7 * (7 * 24 + 21), 2 * N, 7 * 24 + 4 * 21),
     passing(call("_C::gelu_new", ROWS, ROWS), "elementwise", 5 * N, 2 * N, 2 * N),
+    passing(call("SwiGLUFunctionBackward", ROWS), "elementwise",
+            5 * 2 * N, 6 * N, 4 * N),
     passing(call("LigerSiLUMulFunction", ROWS, ROWS), "elementwise",
             5 * N, 4 * N, 2 * N),
     passing(call("LigerSiLUMulFunctionBackward", ROWS), "elementwise",
@@ -271,6 +277,22 @@ GEMMS = [
              T((3, 7, 40)), SCALE, SCALE, T((999,), BYTE), "1", "2"),
         "gemm", 3 * 2 * 7 * 40 * 64, 3 * (7 * 64 + 64 * 40), 3 * 2 * 280, "byte",
     ),
+    Case(
+        call("flashinfer::bmm_fp8", T((999,), BYTE), T((3, 7, 64), FP8),
+             T((3, 64, 40), FP8), T((3, 7, 40)), SCALE, SCALE),
+        "gemm", 3 * 2 * 7 * 40 * 64, 3 * (7 * 64 + 64 * 40), 3 * 2 * 280, "byte",
+    ),
+    # Transformer Engine before 2.0: forward, and both transposed for a weight's
+    # gradient. The result may be in bytes, too.
+    *[
+        Case(
+            call("tex_ts::te_gemm_ts", a, SCALE, "0", "5", "1", b, SCALE, "0", "5",
+                 "0", T((7, 40)), T((0,)), "6", T((0,)), T((0,)), "6", T((0,)), "0",
+                 T((999,), BYTE), "999", "0", "0"),
+            "gemm", 2 * 7 * 40 * 64, 2 * (7 * 64 + 64 * 40), 2 * 280, "half",
+        )
+        for a, b in [(T((7, 64)), T((40, 64))), (T((64, 7)), T((64, 40)))]
+    ],
     # B is transposed.
     Case(
         call("fbgemm::f8f8bf16_rowwise", A8, T((40, 64), FP8), T((7,), FP32),
@@ -440,6 +462,30 @@ def test_work_is_that_of_the_schema(counted: Found, number: int) -> None:
     """FLOPs and bytes are those of what the op computes, reads and writes."""
     case = CASES[number - 1]
     assert counted.get(number) == tuple(case[1:])
+
+
+def test_products_have_their_sizes(database: tracedb.Database) -> None:
+    """Models take m, n and k, also of packed types and transposed matrices."""
+    query = """
+        SELECT m, n, k
+        FROM prediction.op_problem
+        INNER JOIN staging.op AS op USING (op_id)
+        WHERE op IN ('mm', 'bmm')
+    """
+    found = rows(database, query)
+    assert len(found) == len([case for case in GEMMS if "experts" not in case.op.name])
+    assert set(map(tuple, found)) == {(7, 40, 64)}
+
+
+def test_elements_are_counted_as_they_are_written(database: tracedb.Database) -> None:
+    """A scale has another type, which is not that of what is written."""
+    query = """
+        SELECT written_elements
+        FROM prediction.op_work
+        INNER JOIN staging.op AS op USING (op_id)
+        WHERE op.name LIKE '%reshape_and_cache%'
+    """
+    assert rows(database, query) == [(2 * 112,)] * 3
 
 
 @pytest.mark.parametrize("place", range(len(UNKNOWN)), ids=[op.name for op in UNKNOWN])

@@ -41,11 +41,15 @@ listed AS (
             'elementwise', 'silu_mul', 5, [1], [0]
         ),
         ('_C::silu_and_mul_quant|aiter::scaled_silu_and_mul', 'elementwise', NULL, 6, [1], [0]),
+        ('_C::silu_and_mul_per_block_quant', 'elementwise', NULL, 7, [1], [0, 2]),
         ('_C::silu_and_mul_nvfp4_quant', 'elementwise', NULL, 6, [2], [0, 1]),
         ('_C::gelu_(new|fast|quick)', 'elementwise', NULL, 5, [1], [0]),
         ('Liger(SiLU|GELU)MulFunction', 'elementwise', 'silu_mul', 5, [0, 1], [0]),
         -- It reads what was saved, too, and writes two gradients.
-        ('Liger(SiLU|GELU)MulFunctionBackward', 'elementwise', NULL, 5, [0, 0, 0], [0, 0]),
+        (
+            'Liger(SiLU|GELU)MulFunctionBackward|SwiGLUFunctionBackward', 'elementwise', NULL, 5,
+            [0, 0, 0], [0, 0]
+        ),
         ('GeLUFunction', 'elementwise', 'gelu', 175, [0], [0]),
         ('GeLUFunctionBackward', 'elementwise', 'gelu_backward', 255, [0, 0], [0]),
         -- With a scale that is there the input passes once, otherwise also to find it.

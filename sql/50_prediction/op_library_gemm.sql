@@ -1,4 +1,4 @@
--- Matrix multiplications of libraries (vLLM, SGLang, FBGEMM, AITER, CUTLASS), most of quantized
+-- Matrix multiplications of libraries (vLLM, SGLang, FBGEMM, AITER, TE), most of quantized
 -- matrices with scales: A is [.., m, k]; B has n k elements in either order, or for a batch
 -- [batch, ..]. Types of four bits are two per byte. Marlin's B is packed in tiles: n is the value
 -- between those of m and k. FLOPs are 2 m n k, A and B are read as they are stored, and the
@@ -52,6 +52,9 @@ listed AS (
         -- A, B, and perhaps the result.
         ('sgl_kernel::(int8|fp8|fp8_blockwise)_scaled_mm', 0, 1, NULL, 1),
         ('sgl_kernel::bmm_fp8', 0, 1, 2, 1),
+        ('flashinfer::bmm_fp8', 1, 2, 3, 1),
+        -- Either may be transposed: k follows from the elements of A, B and the result.
+        ('tex_ts::te_gemm_ts', 0, 5, 10, 1),
         (
             '(fbgemm|mslk)::(f8f8bf16|i8i8bf16)(_(rowwise|blockwise|cublas|tensorwise|lite'
             || '|dynamic|batched|out))*',
@@ -107,8 +110,12 @@ sized AS (
             WHEN contains(bare_name, 'w8a8') THEN b.element
             ELSE a.element
         END AS multiplied,
-        a.dims[-1] * packed AS k,
-        TRY(a.elements // a.dims[-1] // batch) AS m,
+        CASE
+            WHEN bare_name = 'tex_ts::te_gemm_ts'
+                THEN round(sqrt(a.elements::DOUBLE * b.elements / nullif(result.elements, 0)))
+            ELSE a.dims[-1] * packed
+        END::BIGINT AS k,
+        TRY(a.elements * packed // k // batch) AS m,
         CASE
             WHEN b_place IS NOT NULL
                 THEN TRY(

@@ -70,6 +70,8 @@ counted AS (
         coalesce(max(ranks_per_node), 1) AS node_ranks,
         coalesce(sum(network_bytes), 0) AS network_bytes,
         coalesce(max(network_steps), 0) AS network_steps,
+        -- Where bytes do not tell, because an op has elements of several types.
+        sum(elements) FILTER (family IN ('index', 'concat', 'copy')) AS counted_elements,
         coalesce(max(batch) FILTER (family = 'gemm' AND least(m, n, k) > 1), 0) AS matrices,
         max(CASE
             WHEN family <> 'gemm' OR vector_elements IS NULL THEN 1
@@ -119,7 +121,7 @@ SELECT
     flops::BIGINT,
     read_bytes::BIGINT,
     written_bytes::BIGINT,
-    coalesce(written_bytes // element_bytes, 0)::BIGINT,
+    coalesce(counted_elements, written_bytes // element_bytes, 0)::BIGINT,
     greatest(log2(node_ranks), 1),
     node_ranks,
     network_bytes::BIGINT,

@@ -27,7 +27,6 @@ from tracedb.errors import MeasurementError
 from .dtypes import known_types
 from .families import COLUMNS, FAMILIES
 from .public import reader_of
-from .published import Place, plain, published_of
 from .quantised import products
 from .work import Op, absent_sizes, complete, shapes_of
 
@@ -288,6 +287,9 @@ def _no_csv(text: bytes) -> str:
 
 def _read_public(path: Path, file: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
     """The measurements of a table that some project made."""
+    # Imported here: models are trained from such files, and predict without them.
+    from .published import Place, plain, published_of
+
     reader, plainly = reader_of(frozenset(file.columns)), plain(file)
     published = published_of(plainly.columns)
     found = None

@@ -227,12 +227,10 @@ class Models:
         return Models(self.shelves + below.shelves, self.hardware)
 
     @cached_property
-    def _of_family(self) -> dict[str, list[tuple[HardwareRow, Shelf]]]:
-        """Models with what their hardware is in the table of today."""
-        found: dict[str, list[tuple[HardwareRow, Shelf]]] = {}
+    def _of_family(self) -> dict[str, list[Shelf]]:
+        found: dict[str, list[Shelf]] = {}
         for shelf in self.shelves:
-            row = self.hardware.find(shelf.key.hardware)
-            found.setdefault(shelf.key.family, []).append((row, shelf))
+            found.setdefault(shelf.key.family, []).append(shelf)
         return found
 
     def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
@@ -324,7 +322,7 @@ class Models:
 
     def _pooled(self, asked: Asked) -> Shelf | None:
         """The model of all GPUs of the vendor for what is asked."""
-        for _, shelf in self._of_family.get(asked.family, ()):
+        for shelf in self._of_family.get(asked.family, ()):
             key = shelf.key
             away = asked.distance(key) if key.source == SOURCE else None
             is_vendor = key.hardware == asked.hardware.vendor
@@ -353,12 +351,13 @@ class Models:
 
     def _known(self, asked: Asked) -> Iterator[_Candidate]:
         """All models that say something of what is asked."""
-        for hardware, shelf in self._of_family.get(asked.family, ()):
-            if shelf.key.source == SOURCE:
-                continue
+        for shelf in self._of_family.get(asked.family, ()):
             of_op = asked.distance(shelf.key)
+            if of_op is None or shelf.key.source == SOURCE:
+                continue
+            hardware = self.hardware.find(shelf.key.hardware)
             of_hardware = asked.hardware_distance(hardware)
-            if of_op is not None and of_hardware is not None:
+            if of_hardware is not None:
                 away = between(asked.implementation, shelf.key.implementation)
                 yield _Candidate(of_op, of_hardware, away, hardware, shelf)
 

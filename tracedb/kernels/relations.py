@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +13,26 @@ from tracedb import catalog
 from tracedb.duck import frame, registered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import polars as pl
 
 
 @cache
 def declared(relation: str) -> tuple[dict[str, Any], ...]:
     """The rows of a relation of a database without traces."""
+    with _declared(relation) as connection:
+        return rows_of(connection, relation)
+
+
+@contextmanager
+def _declared(relation: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database without traces, with a relation for as long as the block runs."""
     with _counter().cursor() as connection:
         connection.begin()
         catalog.create_only(connection, relation, are_documented=False)
-        rows = rows_of(connection, relation)
+        yield connection
         connection.rollback()
-        return rows
 
 
 def rows_of(
@@ -39,9 +48,13 @@ def rows_of(
 def element_flops(op: str) -> float:
     """[FLOP] Arithmetic per element of an op (`prediction.op_family`); else 1."""
     name = op.removeprefix("aten::").rstrip("_")
-    families = sorted(declared("prediction.op_family"), key=lambda row: row["ordinal"])
-    fitting = (row for row in families if re.fullmatch(row["pattern"], name))
-    return float(next((row["element_flops"] for row in fitting), 1))
+    with _declared("prediction.op_family") as connection:
+        found = connection.execute(
+            "FROM prediction.op_family SELECT element_flops "
+            "WHERE regexp_full_match(?, pattern) ORDER BY ordinal LIMIT 1",
+            [name],
+        ).fetchone()
+    return float(found[0]) if found else 1.0
 
 
 def counted(relation: str, problems: pl.DataFrame) -> pl.DataFrame:

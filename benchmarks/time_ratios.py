@@ -23,6 +23,7 @@ from pages import parser, publish_section, table
 from shipped_models import MORE, published
 
 from tracedb import kernels
+from tracedb.kernels.dtypes import matrix_unit
 from tracedb.kernels.families import COLUMNS
 from tracedb.kernels.measurements import read_measurements
 from tracedb.kernels.models import Models
@@ -160,8 +161,19 @@ def pairs(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
 def errors(what: str, both: pl.DataFrame) -> pl.DataFrame:
     """How far each ratio is off, as a logarithm, and whether its band holds it."""
     off_by = {
-        row["basis"]: log(row["off_by"]) for row in declared("prediction.ratio_error")
+        (row["basis"], row["products_in"]): log(row["off_by"])
+        for row in declared("prediction.ratio_error")
     }
+    types = {
+        name: off_by["roofline", matrix_unit(name)] for name in both["dtype"].unique()
+    }
+    of_roofline = (
+        pl.when(pl.col("family") == "gemm")
+        .then("dtype")
+        .replace_strict(
+            types, default=off_by["roofline", "any"], return_dtype=pl.Float64
+        )
+    )
     basis = "bandwidth" if what == _OTHER_GPU else "size"
     is_linked = pl.col("family") == _COLLECTIVE
     ratio = (pl.col("time_ns_then") / pl.col("time_ns")).log()
@@ -173,7 +185,8 @@ def errors(what: str, both: pl.DataFrame) -> pl.DataFrame:
     usual, least, greatest = (
         _LIMITS[what] if what in _LIMITS else (pl.lit(None, pl.Float64),) * 3
     )
-    error = pl.when(is_linked).then(off_by["links"]).otherwise(off_by[basis]) + linked
+    known = (off_by[name, "any"] for name in ("links", basis))
+    error = pl.when(is_linked).then(next(known)).otherwise(next(known)) + linked
     return both.select(
         "source",
         "family",
@@ -184,7 +197,7 @@ def errors(what: str, both: pl.DataFrame) -> pl.DataFrame:
         *_by_models(ratio, "model"),
         *(_by_models(ratio, "unseen") if what == _OTHER_GPU else ()),
         roofline=roofline,
-        roofline_holds=roofline.abs() <= off_by["roofline"] + linked,
+        roofline_holds=roofline.abs() <= of_roofline + linked,
         unknown=ratio - usual.log(),
         unknown_holds=ratio.is_between(least.log() - error, greatest.log() + error),
     )

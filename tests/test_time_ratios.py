@@ -42,6 +42,14 @@ def test_bands_hold_most_ratios(change: str, basis: str, pairs: pl.DataFrame) ->
     assert mean >= TARGET - 0.04
 
 
+def test_bands_of_products_hold_in_each_type(pairs: pl.DataFrame) -> None:
+    """Rooflines tell less of types without matrix units, and of a byte."""
+    own = pairs.filter(pl.col("shapes") >= 20, change="GPU", family="gemm")
+    holds = own.group_by("dtype").agg(pl.col("roofline_holds").mean())
+    assert set(holds["dtype"]) >= {"float32", "bfloat16", "float8"}
+    assert holds.filter(pl.col("roofline_holds") < TARGET - 0.1).is_empty(), holds
+
+
 def ratios() -> Mapping[tuple[str, str], Mapping[str, float]]:
     """The rows of `prediction.gpu_ratio`, by both GPUs."""
     rows = declared("prediction.gpu_ratio")

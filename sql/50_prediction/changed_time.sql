@@ -109,6 +109,7 @@ known AS (
                 1
             )
         END AS ratio,
+        if(basis = 'roofline' AND family = 'gemm', roofline.unit, 'any') AS products_in,
         basis IN ('unchanged', 'unknown')
         OR (coalesce(to_gpu = device.hardware, true) AND ratio = 1) AS is_same,
         -- Ratios between one node and several are off by up to 3.6 (own network: 1.5 to 2.5);
@@ -144,7 +145,6 @@ known AS (
         CASE basis
             WHEN 'model' THEN changed.model_in_range AND usual.model_in_range
             WHEN 'roofline' THEN changed.roofline_in_range AND usual.roofline_in_range
-            ELSE false
         END AS in_range
     FROM prediction.work_change AS work
     INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
@@ -177,4 +177,4 @@ SELECT
     recorded_batch,
     sizes_from
 FROM known
-LEFT JOIN prediction.ratio_error USING (basis);
+LEFT JOIN prediction.ratio_error USING (basis, products_in);

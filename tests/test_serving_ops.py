@@ -6,6 +6,7 @@ tensors, numbers, flags and None, but no strings and objects.
 
 from __future__ import annotations
 
+import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 import pytest
 from launched import Op, write
-from support import ingests_until, rows
+from support import Amount, ingests_until, rows
 
 import tracedb
 from tracedb import kernels
@@ -609,3 +610,43 @@ def test_no_published_kernel_is_faster_than_memory(name: str, tmp_path: Path) ->
     ]  # fmt: skip
     assert 1 / 3 < min(rates) < max(rates) <= 1
     assert len(rates) > len(set(large["device"])) > 1
+
+
+ODD_SIZES = (0, 1, 3, -1, 2**31, 2**45, 2**49)
+ODD_TYPES = ("float", "c10::Half", "weird", "", "Scalar", "c10::complex<float>")
+ODD_VALUES = ("", "None", "True", "9" * 25, "-1", "0", "nan", "1e300", "[1, 2]")
+
+
+def spoiled(op: Op, draw: random.Random) -> Op:
+    """An op with one to four arguments that are absent, moved or of odd sizes."""
+    made = list(zip(op.dims, op.types, op.concrete, strict=True))
+    for _ in range(draw.randint(1, 4)):
+        place = draw.randrange(len(made))
+        sizes, dtype, value = made[place]
+        odd = [draw.choice(ODD_SIZES) for _ in range(draw.randrange(5))]
+        made[place : place + 1] = draw.choice(
+            [
+                [([], "", "")],
+                [(odd, dtype, value)],
+                [(sizes, draw.choice(ODD_TYPES), value)],
+                [(sizes, dtype, draw.choice(ODD_VALUES))],
+                [([3, 4], "float", ""), (sizes, dtype, value)],
+                [([[2, 3], [4]], "GenericList[c10::Half,c10::Half]", "")],
+                [(sizes, dtype, value)] if len(made) == 1 else [],
+            ]
+        )
+    sides = zip(*made, strict=True)
+    dims, types, values = map(list, sides)
+    return replace(op, dims=dims, types=types, concrete=values)
+
+
+def test_odd_arguments_stop_nothing(tmp_path: Path, amount: Amount) -> None:
+    """Work is unknown then, or of what there is; each op has it at most once."""
+    draw = random.Random(7)  # noqa: S311 (no secret)
+    known = [case.op for case in CASES] + [op for pair, *_ in LAYERS for op in pair]
+    ops = [spoiled(op, draw) for op in known for _ in range(amount(8, 80))]
+    with tracedb.open() as database, ingests_until("prediction"):
+        database.ingest([write(tmp_path / "trace.json", ops)])
+        found = rows(database, QUERY)
+    assert len({number for number, *_ in found}) == len(found) > len(ops) / 4
+    assert all(min(flops, *moved) >= 0 for _, _, flops, *moved, _ in found)

@@ -119,7 +119,7 @@ tensor AS (
 broadcast AS (
     SELECT
         signature_id,
-        least(product(size), 4_611_686_018_427_387_904)::BIGINT AS elements,
+        least(abs(product(size)), 4_611_686_018_427_387_904)::BIGINT AS elements,
         bool_and(is_compatible) AS is_compatible
     FROM (
         SELECT

@@ -860,7 +860,9 @@ def _facts(database: tracedb.Database, thread_id: int) -> _Facts:
         database,
         f"""
         SELECT start_ns, end_ns FROM staging.annotation
-        WHERE thread_id = {thread_id} AND name LIKE 'enumerate(Data%)%'
+        WHERE
+            thread_id = {thread_id}
+            AND (name LIKE 'enumerate(Data%)%' OR name = '## load_batch ##')
         """,
     )
     waits = rows(

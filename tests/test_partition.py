@@ -188,6 +188,12 @@ LOADERS = (
     "ShufflerIterDataPipe(MapperIterDataPipe)",
     "[pl][profile][_TrainingEpochLoop].train_dataloader_next",
     "TrainUnit.train.next(data_iter)",
+    "IteratorGetNextOp::DoCompute",
+    "data",
+    "## load_batch ##",
+    "Data Loading",
+    "get_next_batch",
+    "batch-generator",
 )
 
 

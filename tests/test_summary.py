@@ -596,6 +596,35 @@ def test_a_gap_is_divided_by_function(
     assert rows(database, interval) == [("decode (data.py:3)",)]
 
 
+def test_a_gap_without_functions_is_divided_by_user_range(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Ranges tell where the host is, except those that contain a step."""
+    ranges = [
+        ("epoch 7", 0, 1_000),
+        ("ProfilerStep#1", 0, 200),
+        ("tokenize", 5, 65),
+        ("layer 2", 110, 160),
+        ("inner", 120, 130),
+        ("ProfilerStep#2", 200, 300),
+    ]
+    events = [event("user_annotation", name, 1, *times) for name, *times in ranges]
+    works = [(70, 80), (150, 155), (210, 290)]
+    events += [op("aten::mm", *times) for times in works]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": events}))
+    database.ingest([file])
+    gaps = "SELECT frame, gap_count, time_ns FROM question.host_gap"
+    assert rows(database, gaps) == [
+        ("range 'tokenize'", 1, 60_000),
+        ("range 'layer *'", 2, 35_000),
+        (None, 1, 30_000),
+        ("range 'inner'", 1, 10_000),
+    ]
+    lever = "SELECT place FROM question.lever WHERE lever = 'python'"
+    assert rows(database, lever) == [("range 'tokenize'",)]
+
+
 def test_ingest_ends_with_a_short_summary(tmp_path: Path) -> None:
     """One line per new run, and the command for more."""
     trace = tmp_path / "a.json"

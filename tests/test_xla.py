@@ -302,6 +302,26 @@ def test_a_host_waits_for_its_workers(tmp_path: Path) -> None:
     assert begin == [(str(BEGAN_NS),)]
 
 
+def test_batches_of_tensorflow_are_data_loading(tmp_path: Path) -> None:
+    """What an iterator takes within an eager call, and what the call takes else."""
+    main = []
+    for step in range(3):
+        at = 1_000 + 1_000_000 * step
+        main += [
+            {"name": "train", "ts": at, "dur": 900_000, "args": {"step_num": step}},
+            {"name": "TFE_Py_FastPathExecute_C", "ts": at, "dur": 620_000},
+            {"name": "IteratorGetNextOp::DoCompute", "ts": at + 10_000, "dur": 600_000},
+            {"name": "Iterator::Prefetch", "ts": at + 20_000, "dur": 500_000},
+            {"name": "step", "ts": at + 650_000, "dur": 250_000},
+        ]
+    path = tmp_path / "tf.xplane.pb"
+    path.write_bytes(plane(HOST, {(1 << 40, "python"): main}) + environment())
+    with tracedb.open() as database:
+        database.ingest([path])
+        found = rows(database, "SELECT step, time_ns FROM question.data_loading")
+    assert found == [(step, 600_000) for step in range(3)]
+
+
 def test_ops_of_a_tpu_run_one_at_a_time(tmp_path: Path) -> None:
     """Loops enclose their ops, and lines that group them are ranges."""
     ops = [

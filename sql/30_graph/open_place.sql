@@ -1,7 +1,8 @@
 -- Where a host thread is: the innermost open Python function (outside PyTorch, as in
--- `staging.python_frame`) and module call, from each time at which one of them changes on.
--- One row per thread with functions or modules, and time of change; the first is before any
--- time.
+-- `staging.python_frame`) and module call, from each time at which one of them changes on;
+-- on threads without recorded functions the innermost open user range (`graph.open_range`).
+-- One row per thread with functions, ranges or modules, and time of change; the first is
+-- before any time.
 -- Key: thread_id, position.
 CREATE VIEW graph.open_place (
     -- Host thread.
@@ -12,7 +13,7 @@ CREATE VIEW graph.open_place (
     at_ns,
     -- [ns] Time of the next change; after any time for the last.
     until_ns,
-    -- The function, with its file and line; NULL if none is open.
+    -- The function, with its file and line, or the range; NULL if none is open.
     frame,
     -- The module call; NULL if none is open.
     module_call_id
@@ -21,6 +22,8 @@ WITH
 -- In structs, because NULL says that none is open.
 bound AS (
     SELECT thread_id, at_ns, {'name': name} AS frame, NULL AS module FROM graph.open_frame
+    UNION ALL
+    SELECT thread_id, at_ns, {'name': name}, NULL FROM graph.open_range
     UNION ALL
     SELECT thread_id, at_ns, NULL, {'id': module_call_id} FROM graph.open_module
 ),

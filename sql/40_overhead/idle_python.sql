@@ -52,11 +52,9 @@ SELECT
         last.before_ns + last.is_open * (idle.end_ns - last.at_ns)
         - coalesce(first.before_ns + first.is_open * (idle.start_ns - first.at_ns), 0)
     )::BIGINT AS inside_ns
-FROM overhead.interval AS idle
-INNER JOIN staging.step AS step
-    ON idle.step_id = step.step_id AND idle.thread_id = step.thread_id
+FROM overhead.step_idle AS idle
 ASOF LEFT JOIN place AS first
     ON idle.thread_id = first.thread_id AND idle.start_ns >= first.at_ns
 ASOF INNER JOIN place AS last
     ON idle.thread_id = last.thread_id AND idle.end_ns >= last.at_ns
-WHERE type = 'idle' AND inside_ns > 0;
+WHERE inside_ns > 0;

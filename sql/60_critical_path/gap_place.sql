@@ -1,7 +1,7 @@
 -- Where the host is in its gaps, to the nanosecond: the gaps between top-level ops (T1
--- spans), Python before and after the ops of a step (`overhead.idle_python`), and the
--- stretches of measured paths that belong to no op or call, divided by the Python function
--- and module that are open in them.
+-- spans), the time before and after the ops of a step on its thread, and the stretches of
+-- measured paths that belong to no op or call, divided by the Python function, or without
+-- functions the user range, and the module that are open in them.
 -- One row per gap, function and module.
 -- Key: thread_id, start_ns, end_ns, frame, module.
 CREATE VIEW critical_path.gap_place (
@@ -11,8 +11,7 @@ CREATE VIEW critical_path.gap_place (
     start_ns,
     -- [ns] Its end.
     end_ns,
-    -- The function, as in `graph.open_place`; NULL if none is open or stacks were not
-    -- recorded.
+    -- The function or range, as in `graph.open_place`; NULL if none is open.
     frame,
     -- The module, with its enclosing modules; NULL likewise.
     module,
@@ -25,7 +24,7 @@ gap AS (
     FROM overhead.counted_span
     WHERE type = 'T1'
     UNION
-    SELECT thread_id, start_ns, end_ns FROM overhead.idle_python
+    SELECT thread_id, start_ns, end_ns FROM overhead.step_idle
     UNION
     SELECT
         thread_id,

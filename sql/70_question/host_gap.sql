@@ -1,23 +1,25 @@
 -- Where is the host between ops? Each gap is divided by the module and the Python function
--- outside PyTorch that are open in it, if Python stacks were recorded. On the thread of the
--- steps, so is what it does in Python before the first op of a step and after the last.
+-- outside PyTorch that are open in it; if no Python stacks were recorded, by the user range.
+-- On the thread of the steps, so is what it does in them before the first op of a step and
+-- after the last.
 -- Equal modules, such as the layers of a model, are together.
 -- One row per run, role of the thread, function and class of modules.
 -- Key: run_id, role, frame, module.
--- Counts: overhead.counted_span, overhead.idle_python.
+-- Counts: overhead.counted_span, overhead.step_idle.
 CREATE VIEW question.host_gap (
     -- The run.
     run_id,
     -- Role of the host thread.
     role,
     -- The innermost open function outside of PyTorch and Python's standard library, with its
-    -- file and line (`graph.open_frame`); NULL if none is open or stacks were not recorded.
+    -- file and line (`graph.open_frame`); on threads whose functions were not recorded, the
+    -- innermost user range (`graph.open_range`); NULL if none is open.
     frame,
     -- The innermost open module, or the class of several, as in `question.module_class`;
-    -- NULL likewise.
+    -- NULL if none is open or stacks were not recorded.
     module,
     -- Gaps of which a part is there: T1 spans in steps, or in traces without steps, and
-    -- `overhead.idle_python`.
+    -- `overhead.step_idle`.
     gap_count,
     -- [ns] Their time there.
     time_ns,
@@ -35,7 +37,7 @@ gap AS (
     WHERE type = 'T1'
     UNION ALL
     SELECT run_id, thread_id, start_ns, end_ns, true
-    FROM overhead.idle_python
+    FROM overhead.step_idle
 ),
 
 part AS (

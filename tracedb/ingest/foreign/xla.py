@@ -62,6 +62,8 @@ _WAIT = re.compile(
     r"(.*::)?(Await|Block(Host)?UntilReady)|np\.asarray\(jax\.Array\)"
     r"|Wait(:| for) .*|.*\(wait for .*\)"
 )
+# Where TensorFlow fetches a batch; see `staging.data_loading`.
+_LOADING = "IteratorGetNextOp::DoCompute"
 # How XLA marks that a computation on another thread has ended.
 _ENDED = "end: "
 _PYTHON = re.compile(
@@ -305,6 +307,8 @@ def _host_event(span: Span, pid: object, tid: int, start: int, calls: _Calls) ->
         cat, name = calls.launch
     elif _WAIT.fullmatch(name):
         cat = calls.waiting
+    elif name == _LOADING:
+        cat = "user_annotation"
     elif called := _PYTHON.fullmatch(name):
         cat, name = "python_function", _python_name(called)
     if span.dur_ns is None or name.startswith(_ENDED):

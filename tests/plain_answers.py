@@ -5,6 +5,7 @@ They follow the documentation of each question, not its SQL.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
@@ -256,6 +257,24 @@ def module_class(path: str) -> str:
     )
 
 
+def _telling_ranges(recorded: Recorded) -> Iterator[Row]:
+    """User ranges that tell where a thread is, named as places."""
+    steps = recorded.rows("staging.step")
+    loading = {row["annotation_id"] for row in recorded.rows("staging.data_loading")}
+    for row in recorded.rows("staging.annotation"):
+        if any(
+            row["thread_id"] == step["thread_id"]
+            and row["start_ns"] <= step["start_ns"]
+            and row["end_ns"] >= step["end_ns"]
+            for step in steps
+        ):
+            continue
+        words = re.split(r"([^A-Za-z0-9])", row["name"])
+        name = "".join("*" if word.isdecimal() else word for word in words)
+        is_loading = row["annotation_id"] in loading
+        yield {**row, "name": None if is_loading else f"range '{name}'"}
+
+
 def host_gap(recorded: Recorded) -> Iterator[Row]:
     """Each part of a gap by the innermost function and module that are open in it.
 
@@ -267,6 +286,10 @@ def host_gap(recorded: Recorded) -> Iterator[Row]:
     for kind, relation in enumerate(("staging.python_frame", "staging.module_call")):
         for row in recorded.rows(relation):
             by_thread[row["thread_id"]][kind].append(row)
+    with_frames = {thread for thread, kinds in by_thread.items() if kinds[0]}
+    for row in _telling_ranges(recorded):
+        if row["thread_id"] not in with_frames:
+            by_thread[row["thread_id"]][0].append(row)
     for number, span in enumerate(recorded.spans()):
         step = steps.get(span.get("step_id", 0))
         is_idle = step and (span["type"], span["thread_id"]) == (

@@ -302,6 +302,30 @@ def test_a_host_waits_for_its_workers(tmp_path: Path) -> None:
     assert begin == [(str(BEGAN_NS),)]
 
 
+def test_a_host_may_wait_for_computations_without_a_record_of_it(
+    tmp_path: Path,
+) -> None:
+    """On a CPU, the summary does not leave it at code that was not recorded."""
+    main, worker = [], []
+    for step in range(3):
+        at = 1_000 + 1_000_000 * step
+        main += [
+            {"name": "train", "ts": at, "dur": 900_000, "args": {"step_num": step}},
+            {"name": "PjitFunction(step)", "ts": at + 2_000, "dur": 50_000},
+            {"name": "CommonPjRtBuffer::Await", "ts": at + 60_000, "dur": 500},
+        ]
+        late = 40_000 + step * step * 90_000
+        worker.append({"name": "dot.1", "ts": at + late, "dur": 400_000})
+    path = tmp_path / "cpu.xplane.pb"
+    lines = {(1 << 40, "python"): main, (1 << 62, "tf_XLAEigen"): worker}
+    path.write_bytes(plane(HOST, lines, process_id=77) + environment())
+    with tracedb.open() as database:
+        database.ingest([path])
+        said = " ".join(repr(database.summary()).split())
+    assert "the host may be waiting for XLA's threads" in said
+    assert "PyTorch" not in said
+
+
 def test_batches_of_tensorflow_are_data_loading(tmp_path: Path) -> None:
     """What an iterator takes within an eager call, and what the call takes else."""
     main = []

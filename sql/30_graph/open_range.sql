@@ -1,7 +1,8 @@
 -- The innermost open user range on a thread, from each start and each end of one on, where
 -- no Python functions were recorded: it is all that tells where the thread is. Ranges that
--- contain a step tell nothing of where in it, those of messages on the CPU nothing of what
--- the thread does (`staging.is_posted_message`), and those of data loading are a kind of time.
+-- contain a step tell nothing of where in it, and those of messages on the CPU nothing of
+-- what the thread does (`staging.is_posted_message`). Data loading is a kind of time, so its
+-- ranges have no name.
 -- One row per thread and time at which that changes.
 -- Key: thread_id, at_ns.
 CREATE VIEW graph.open_range (
@@ -10,13 +11,23 @@ CREATE VIEW graph.open_range (
     -- [ns] Time of the change.
     at_ns,
     -- `range` and the range's name in quotes, with `*` in place of numbers that are words of
-    -- their own; NULL if none is open.
+    -- their own; NULL if none is open, or one of data loading is the innermost.
     name
 ) AS
 WITH
 range AS (
-    SELECT range.thread_id, annotation_id, name, start_ns, end_ns
+    SELECT
+        range.thread_id,
+        annotation_id,
+        CASE WHEN loading.annotation_id IS NULL THEN
+            regexp_replace(regexp_replace(name, word, '\1*\2', 'g'), word, '\1*\2', 'g')
+        END AS name,
+        range.start_ns,
+        range.end_ns
     FROM staging.annotation AS range
+    -- Neighbours share what is between them, so every other one is replaced at a time.
+    CROSS JOIN (VALUES ('(^|[^A-Za-z0-9])[0-9]+($|[^A-Za-z0-9])')) AS number (word)
+    LEFT JOIN staging.data_loading AS loading USING (annotation_id)
     ASOF LEFT JOIN (SELECT thread_id, start_ns AS step_ns, end_ns AS step_end_ns FROM staging.step)
         AS step
         ON range.thread_id = step.thread_id AND range.start_ns <= step_ns
@@ -24,7 +35,6 @@ range AS (
     WHERE
         coalesce(range.end_ns < step_end_ns, true)
         AND annotation_id NOT IN (SELECT step_id FROM staging.step)
-        AND annotation_id NOT IN (SELECT annotation_id FROM staging.data_loading)
         AND NOT staging.is_posted_message(name)
 ),
 
@@ -58,9 +68,7 @@ last_change AS (
 SELECT
     last_change.thread_id,
     last_change.at_ns,
-    'range ''' || regexp_replace(
-        begun.name, '(^|[^A-Za-z0-9])[0-9]+($|[^A-Za-z0-9])', '\1*\2', 'g'
-    ) || ''''
+    'range ''' || begun.name || ''''
 FROM last_change
 ASOF LEFT JOIN (SELECT * FROM counted WHERE change = 1) AS begun
     ON

@@ -34,7 +34,7 @@ CREATE VIEW critical_path.interval_place (
     -- The module, with its enclosing modules, if Python stacks were recorded.
     module,
     -- The Python function, with its file and line, as in `staging.python_frame`, if stacks
-    -- were recorded.
+    -- were recorded; between ops otherwise the user range, as in `graph.open_range`.
     frame,
     -- [ns] The part of the interval that is spent there.
     time_ns

@@ -25,8 +25,8 @@ CREATE VIEW question.lever (
     mean_ns,
     -- [ns] The part of this time in which a device of the trace was busy.
     busy_ns,
-    -- Where most of it is: for work and ops the name; between ops the Python function, or
-    -- the module, as far as recorded.
+    -- Where most of it is: for work and ops the name; between ops the Python function, the
+    -- user range (`graph.open_range`) or the module, as far as recorded.
     place,
     -- [ns] Time there.
     place_ns,
@@ -40,7 +40,7 @@ CREATE VIEW question.lever (
     -- unless one of them has over two thirds of their time.
     module,
     -- The Python function, with its file and line, in which most of it started; between ops,
-    -- in which most of it is spent.
+    -- the function or user range in which most of it is spent.
     frame
 ) AS
 WITH

@@ -29,7 +29,7 @@ CREATE VIEW question.path_interval (
     -- recorded.
     module,
     -- Enclosing Python function, with its file and line (`staging.python_frame`), if stacks
-    -- were recorded.
+    -- were recorded; between ops otherwise the user range (`graph.open_range`).
     frame,
     -- Rank, and the role of the host thread or the number of the stream.
     lane,

@@ -703,6 +703,12 @@ def _unknown_place(row: Row, traces: list[Row]) -> str:
     # Processes of a loader are in no trace, with or without stacks.
     if row["lever"] == "data_loading":
         return ""
+    if row["lever"] == "python" and _is_xla_on_cpu(traces):
+        return (
+            " The place is unknown. XLA's profiler does not record how long a thread "
+            "waits for a result (block_until_ready), so the host may be waiting for "
+            "XLA's threads."
+        )
     if not all(trace["has_stack"] for trace in traces):
         return " The place is unknown: recorded without Python stacks."
     if row["lever"] == "python":
@@ -711,6 +717,14 @@ def _unknown_place(row: Row, traces: list[Row]) -> str:
             "records those of threads that already run when the profiler starts)."
         )
     return ""
+
+
+def _is_xla_on_cpu(traces: list[Row]) -> bool:
+    """Whether computations run on threads of the host, beside the one that waits."""
+    return all(
+        trace["profiler"] == "XLA profiler" and not trace["device_count"]
+        for trace in traces
+    )
 
 
 def _plain(name: str) -> str:

@@ -258,11 +258,12 @@ def module_class(path: str) -> str:
 
 
 def _telling_ranges(recorded: Recorded) -> Iterator[Row]:
-    """User ranges that tell where a thread is, named as places."""
+    """User ranges that tell where a thread without functions is, named as places."""
+    framed = {row["thread_id"] for row in recorded.rows("staging.python_frame")}
     steps = recorded.rows("staging.step")
     loading = {row["annotation_id"] for row in recorded.rows("staging.data_loading")}
     for row in recorded.rows("staging.annotation"):
-        if any(
+        if row["thread_id"] in framed or any(
             row["thread_id"] == step["thread_id"]
             and row["start_ns"] <= step["start_ns"]
             and row["end_ns"] >= step["end_ns"]
@@ -283,13 +284,10 @@ def host_gap(recorded: Recorded) -> Iterator[Row]:
     roles = {row["thread_id"]: row["role"] for row in recorded.rows("staging.thread")}
     steps = recorded.steps()
     by_thread: dict[int, list[list[Row]]] = defaultdict(lambda: [[], [], []])
-    for kind, relation in enumerate(("staging.python_frame", "staging.module_call")):
-        for row in recorded.rows(relation):
+    frames = [*recorded.rows("staging.python_frame"), *_telling_ranges(recorded)]
+    for kind, told in enumerate((frames, recorded.rows("staging.module_call"))):
+        for row in told:
             by_thread[row["thread_id"]][kind].append(row)
-    with_frames = {thread for thread, kinds in by_thread.items() if kinds[0]}
-    for row in _telling_ranges(recorded):
-        if row["thread_id"] not in with_frames:
-            by_thread[row["thread_id"]][0].append(row)
     for number, span in enumerate(recorded.spans()):
         step = steps.get(span.get("step_id", 0))
         is_idle = step and (span["type"], span["thread_id"]) == (
@@ -297,8 +295,8 @@ def host_gap(recorded: Recorded) -> Iterator[Row]:
             step["thread_id"],
         )
         if span["type"] == "T1" or is_idle:
-            told = {**span, "number": number, "is_idle": is_idle}
-            by_thread[span["thread_id"]][2].append(told)
+            numbered = {**span, "number": number, "is_idle": is_idle}
+            by_thread[span["thread_id"]][2].append(numbered)
     gaps: dict[tuple[Any, ...], Counter[int]] = defaultdict(Counter)
     modules: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for thread, kinds in by_thread.items():

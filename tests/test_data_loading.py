@@ -129,9 +129,15 @@ def test_workers_and_loading_outside_steps(
 def test_ranges_of_other_work_on_data_are_no_loading(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """A name that contains a word of loading, but says something else, is not taken."""
+    """A name that has a word of loading, but says something else, is not taken."""
     lane = {"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1, "dur": 5}
-    names = ["## wait_for_batch ##", "all2all_data:lengths", "metadata", "load", "data2"]
+    names = [
+        "## wait_for_batch ##",
+        "all2all_data:lengths",
+        "metadata",
+        "load",
+        "data2",
+    ]
     names += ["data_parallel", "batch", "get_batch_size", "next_data_batch_norm"]
     events = [{**lane, "name": name, "ts": 10 * at} for at, name in enumerate(names)]
     file = tmp_path / "a.json"

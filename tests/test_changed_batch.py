@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from executed import assert_foretold, case, predict
+from launched import FLOAT, Op, write
 from msgspec import structs
 from support import Ingested, rows
 from test_changed_work import (
@@ -277,6 +278,28 @@ def test_a_recorded_batch_needs_another(database: tracedb.Database) -> None:
         database.simulate(["replay"], [edit]),
     ):
         pass
+
+
+def test_ops_with_odd_sizes_have_unknown_ones(tmp_path: Path) -> None:
+    """A size that is no whole number hides those of its op; the others grow."""
+    sizes = [["?", 3], [-4, 3], [None, 3], [1.5, 3], [[2], "x"], "x", 7]
+    product = Op("aten::addmm", [[4], [8, 4], [4, 4]], [FLOAT] * 3)
+    odd = [Op("aten::mul", [[8, 4], dims], [FLOAT] * 2) for dims in sizes]
+    write(tmp_path / "trace.json", [*[product] * 200, *odd])
+    with tracedb.open() as db:
+        db.ingest([tmp_path])
+        edits = settings("more", "batch=32 from_batch=8")
+        with db.simulate(["replay"], edits) as beside:
+            found = rows(
+                beside,
+                "SELECT name, unknown IS NOT NULL, size_share, count(*) "
+                "FROM reference.scaled_argument INNER JOIN staging.op USING (op_id) "
+                "GROUP BY ALL ORDER BY name",
+            )
+    assert found == [
+        ("aten::addmm", False, (4 + 32 * 4 + 16) / (4 + 8 * 4 + 16), 200),
+        ("aten::mul", True, 1, len(sizes)),
+    ]
 
 
 def test_the_command_describes_the_batch(path: Path) -> None:

@@ -395,10 +395,11 @@ def _inferred(op: _Op, dimensions: Dimensions, to_batch: int) -> _Scaled:
 def _text_inferred(
     text: str | None, dimensions: Dimensions, to_batch: int
 ) -> tuple[str | None, str]:
-    if text is None:
+    given = shapes(text)
+    if text is None or not given:
         return None, ""
     found: list[Any] = []
-    for argument, shown in zip(shapes(text), json.loads(text), strict=True):
+    for argument, shown in zip(given, json.loads(text), strict=True):
         made = []
         for dims in argument:
             sizes, problem = _sizes(dims, dimensions, to_batch)

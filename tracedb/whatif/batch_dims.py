@@ -72,16 +72,26 @@ class Call:
 def shapes(text: str | None) -> tuple[tuple[Dims, ...], ...]:
     """The shapes of each argument's tensors; one unless it is a list.
 
+    None at all if one of them has a size that is no whole number, as in
+    `prediction.op_signature`.
+
     >>> shapes("[[2, 3], [], [[4], [5]]]")
     (((2, 3),), (), ((4,), (5,)))
+    >>> shapes('[[2, 3], ["?"]]')
+    ()
     """
     found = []
     for one in json.loads(text) if text else []:
-        if isinstance(one, list) and one and isinstance(one[0], list):
-            found.append(tuple(tuple(map(int, dims)) for dims in one))
-        else:
-            found.append((tuple(map(int, one)),) if one else ())
+        is_list = isinstance(one, list) and one and isinstance(one[0], list)
+        tensors = one if is_list else [one] if one else []
+        if not all(map(_is_shape, tensors)):
+            return ()
+        found.append(tuple(map(tuple, tensors)))
     return tuple(found)
+
+
+def _is_shape(dims: object) -> bool:
+    return isinstance(dims, list) and all(type(n) is int and n >= 0 for n in dims)
 
 
 @dataclass

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 from support import Ingested, rows
 
 import tracedb
@@ -19,7 +20,7 @@ from tracedb.cli.main import tracedb as command
 from tracedb.errors import ScenarioError
 from tracedb.synthetic import Delays, Gap, Op, Program, Rank, Thread, execute, step
 from tracedb.whatif.edit_line import parse, parse_setting
-from tracedb.whatif.scenario import of_scenario
+from tracedb.whatif.scenario import UNPROFILED, of_scenario
 
 BATCH, WIDTH, DEEP = 96, 512, 1_000
 STEPS = 2
@@ -38,6 +39,7 @@ ANY_NS = 4_750
 SHORT_NS = 50_000
 """[ns] An op without shapes, short enough to be left unchanged."""
 Dims = tuple[tuple[int, ...], ...]
+FLOATS = ("float",) * 3
 
 
 def forward_and_backward(batch: int) -> list[tuple[str, Dims]]:
@@ -293,6 +295,69 @@ def test_floors_are_fitted_by_a_line(tmp_path: Path) -> None:
         db.ingest([trace])
         truth = step_times(program(192, *filters(192)))
         assert predicted(db, "batch=192") == pytest.approx(truth, rel=1e-3)
+
+
+def test_an_op_around_the_one_that_computes_takes_as_long(tmp_path: Path) -> None:
+    """What an op of PyTorch or of autograd spends around another one is dispatch."""
+
+    def around(batch: int) -> list[Op]:
+        x, weight, out = (batch, WIDTH), (DEEP, WIDTH), (batch, DEEP)
+        first: dict[str, Op] = {}
+        for name, dims in forward_and_backward(batch):
+            first.setdefault(name, op(name, dims, took_ns(name, dims)))
+        added, multiplied = first["aten::addmm"], first["aten::mm"]
+        return [
+            Op("aten::linear", (Gap(40_000), added), (x, weight, (DEEP,)), FLOATS),
+            Op("AddmmBackward0", (Gap(50_000), multiplied), (out,), FLOATS[:1]),
+        ]
+
+    trace = written(tmp_path / "trace.json", program(BATCH, *around(BATCH)))
+    with tracedb.open() as db:
+        db.ingest([trace])
+        assert predicted(db, "batch=384") == step_times(program(384, *around(384)))
+
+
+def test_the_profilers_cost_does_not_grow(database: tracedb.Database) -> None:
+    """It is the same per event at every batch size, so as much is subtracted."""
+    usual = step_times(program(BATCH))
+    grown = predicted(database, "batch=768")
+    edits = {
+        "then": of_scenario("then", parse_setting("batch=768")),
+        "now": structs.replace(UNPROFILED, scenario="now"),
+    }
+    both = structs.replace(UNPROFILED, scenario="then")
+    steps = database.scenarios([*edits.values(), both]).sort("trace_id", "step")
+    now, then = (
+        list(steps.filter(scenario=name)["predicted_host_ns"])
+        for name in ("now", "then")
+    )
+    saved = [a - b for a, b in zip(usual, now, strict=True)]
+    assert [a - b for a, b in zip(grown, then, strict=True)] == saved
+    assert min(saved) > 10_000
+
+
+def test_floors_are_no_longer_than_their_ops(tmp_path: Path) -> None:
+    """Of one size half the time is work; so it is if times do not follow the work."""
+    sizes = (1_000, 2_000, 4_000)
+    odd = [
+        op("aten::exp", ((size,),), time_ns)
+        for size, time_ns in zip(sizes, (9_000, 12_000, 8_000), strict=True)
+    ]
+    trace = written(
+        tmp_path / "trace.json",
+        program(BATCH, *odd, op("aten::gelu", ((BATCH, 40),), 3_000)),
+    )
+    with tracedb.open() as db:
+        db.ingest([trace])
+        edits = [of_scenario("then", parse_setting("batch=192"))]
+        with db.simulate(["replay"], edits) as beside:
+            floors = dict(
+                rows(beside, "SELECT name, floor_ns FROM prediction.op_floor")
+            )
+            (least,) = rows(beside, "SELECT least_floor_ns FROM prediction.host_peak")
+    assert floors["aten::gelu"] == 1_500
+    assert floors["aten::exp"] == pytest.approx((least[0] + 8_000) / 2, abs=1)
+    assert floors["aten::mm"] == FLOORS_NS["aten::mm"]
 
 
 def test_the_command_describes_the_batch(path: Path) -> None:

@@ -4,7 +4,8 @@
 -- Its peaks are the best that the trace itself reaches (`prediction.host_peak`), so the
 -- machine and how well an op uses it cancel; caches do not, because larger tensors may no
 -- longer fit. Unknown work scales with the elements of its tensors; if these are unknown,
--- it stays.
+-- it stays. So does the time of an op around the one that does its work
+-- (`prediction.wrapping_op`).
 -- Without edits it is empty.
 -- One row per scenario and op whose batch size it changes.
 -- Key: scenario, op_id.
@@ -52,7 +53,11 @@ known AS (
         prediction.roofline_ns(changed.flops, changed.bytes, flops_per_second, bytes_per_second)
         AS then_ns,
         CASE
-            WHEN least_ns >= op.own_ns OR prediction.computes_nothing(op.name) THEN 'unchanged'
+            WHEN
+                least_ns >= op.own_ns
+                OR prediction.computes_nothing(op.name)
+                OR wrapping.op_id IS NOT NULL
+                THEN 'unchanged'
             WHEN scaled.op_id IS NULL OR scaled.unknown IS NOT NULL THEN 'unknown'
             WHEN
                 coalesce(scaled.input_dims, scaled.output_dims, scaled.concrete_inputs)
@@ -78,6 +83,7 @@ known AS (
     LEFT JOIN reference.op_estimate AS usual ON op.op_id = usual.op_id AND usual.change = ''
     LEFT JOIN reference.op_estimate AS changed
         ON op.op_id = changed.op_id AND change.change = changed.change
+    LEFT JOIN prediction.wrapping_op AS wrapping ON op.op_id = wrapping.op_id
     LEFT JOIN prediction.host_peak AS peak ON op.trace_id = peak.trace_id
     LEFT JOIN prediction.op_floor AS op_floor
         ON op.trace_id = op_floor.trace_id AND op.name = op_floor.name

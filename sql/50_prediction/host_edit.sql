@@ -2,7 +2,8 @@
 -- product of the factors, then the sum of the additions. A factor for `profiler` subtracts
 -- its share of the cost of all events recorded in a span, before other factors multiply what
 -- is left: unprofiled, a program of twice the host time has no cost to double. Ops that compute
--- at another batch size change by their part of a span.
+-- at another batch size change by their part of a span: that cost is in the fixed part of their
+-- time (`prediction.op_floor`), which does not grow.
 -- One row per variant and span that it changes.
 -- Key: variant_id, thread_id, position.
 CREATE VIEW prediction.host_edit (
@@ -109,9 +110,11 @@ SELECT
     bool_or(is_removed),
     count(set_ns),
     any_value(set_ns)::BIGINT,
-    coalesce(any_value(partial.factor), product(edited.factor))
-    * greatest(1 + sum(growth), 0) AS all_factors,
-    (sum(add_ns) + sum(cost_ns) * all_factors)::BIGINT
+    coalesce(any_value(partial.factor), product(edited.factor)) * greatest(1 + sum(growth), 0),
+    (
+        sum(add_ns)
+        + sum(cost_ns) * coalesce(any_value(partial.factor), product(edited.factor))
+    )::BIGINT
 FROM edited
 LEFT JOIN prediction.partial_edit AS partial USING (scenario, thread_id, position)
 INNER JOIN prediction.variant USING (scenario)

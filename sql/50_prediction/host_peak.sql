@@ -10,6 +10,8 @@ CREATE VIEW prediction.host_peak (
     -- [ns] Time of an op with next to nothing to do: the median over names; without any 5
     -- us.
     floor_ns,
+    -- [ns] The lower quartile of the same; without any 1 us.
+    least_floor_ns,
     -- [FLOP/s] FLOPs; NULL if no op has any.
     flops_per_second,
     -- [B/s] Bytes; NULL if no op has any.
@@ -17,7 +19,10 @@ CREATE VIEW prediction.host_peak (
 ) AS
 WITH
 floor AS (
-    SELECT trace_id, coalesce(round(median(own_ns)), 5_000)::BIGINT AS floor_ns
+    SELECT
+        trace_id,
+        coalesce(round(median(own_ns)), 5_000)::BIGINT AS floor_ns,
+        coalesce(round(quantile_cont(own_ns, 0.25)), 1_000)::BIGINT AS least_floor_ns
     FROM (
         SELECT trace_id, min(own_ns) FILTER (is_tiny) AS own_ns
         FROM prediction.op_time
@@ -29,6 +34,7 @@ floor AS (
 SELECT
     trace_id,
     any_value(floor_ns),
+    any_value(least_floor_ns),
     1e9 * max(flops / nullif(own_ns - floor_ns, 0))
     FILTER (flops > 0 AND own_ns >= 4 * floor_ns),
     1e9 * max(bytes / nullif(own_ns - floor_ns, 0))

@@ -26,5 +26,6 @@ SELECT
     round(median(own_ns))::BIGINT
 FROM reference.op_estimate AS estimate
 INNER JOIN prediction.computing_op AS op USING (op_id)
+ANTI JOIN prediction.wrapping_op USING (op_id)
 WHERE change = '' AND NOT prediction.computes_nothing(name)
 GROUP BY ALL;

@@ -445,7 +445,7 @@ def recorded(
                 with_stack=request.param,
             ) as profiler:
                 step = program()
-                for _ in range(5):
+                for _ in range(9):
                     step()
                     profiler.step()
             profiler.export_chrome_trace(str(path))

@@ -185,8 +185,8 @@ def errors(what: str, both: pl.DataFrame) -> pl.DataFrame:
     usual, least, greatest = (
         _LIMITS[what] if what in _LIMITS else (pl.lit(None, pl.Float64),) * 3
     )
-    known = (off_by[name, "any"] for name in ("links", basis))
-    error = pl.when(is_linked).then(next(known)).otherwise(next(known)) + linked
+    of_links, of_others = off_by["links", "any"], off_by[basis, "any"]
+    error = pl.when(is_linked).then(of_links).otherwise(of_others) + linked
     return both.select(
         "source",
         "family",

@@ -650,3 +650,19 @@ def test_odd_arguments_stop_nothing(tmp_path: Path, amount: Amount) -> None:
         found = rows(database, QUERY)
     assert len({number for number, *_ in found}) == len(found) > len(ops) / 4
     assert all(min(flops, *moved) >= 0 for _, _, flops, *moved, _ in found)
+
+
+def test_sizes_of_many_tokens_and_experts_stop_nothing(tmp_path: Path) -> None:
+    """Bytes of possible tensors that are beyond any integer are unknown."""
+    many = 2**30
+    experts = call(
+        "vllm::inplace_fused_experts",
+        *(T((1024, 64)), T((8, many, 64)), T((8, 64, many // 2))),
+        *(T((1024, many), FP32), T((1024, many), INT)),
+    )
+    with tracedb.open() as database:
+        database.ingest([write(tmp_path / "trace.json", [experts])])
+        query = "SELECT flops, input_bytes, output_bytes FROM prediction.op_experts"
+        assert rows(database, query) == [
+            (2.0 * 1024 * many * 64 * 3 * many / 2, None, None)
+        ]

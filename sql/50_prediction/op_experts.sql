@@ -80,11 +80,9 @@ problem AS (
         multiplied.name AS dtype,
         multiplied.unit AS unit,
         2 * chosen.elements::DOUBLE * k * (up_width + down_depth) AS flops,
-        (
-            hidden.size + active * (up.size + down.size)
-            + chosen.elements::DOUBLE * down_depth * multiplied.size
-        )::BIGINT AS input_bytes,
-        (chosen.elements::DOUBLE * (up_width + k) * hidden.element.size)::BIGINT AS output_bytes,
+        hidden.size + active * (up.size + down.size)
+        + chosen.elements::DOUBLE * down_depth * multiplied.size AS input_bytes,
+        chosen.elements::DOUBLE * (up_width + k) * hidden.element.size AS output_bytes,
         false AS is_exact
     FROM sized
     WHERE up_width > 0 AND down_depth > 0
@@ -92,8 +90,12 @@ problem AS (
 
 SELECT
     op_id, run_id, trace_id, 'gemm' AS family, 'experts' AS op, dtype,
-    rows, input_bytes, output_bytes, unit, flops,
-    input_bytes AS read_bytes,
-    output_bytes AS written_bytes,
+    rows,
+    try_cast(input_bytes AS BIGINT) AS input_bytes,
+    try_cast(output_bytes AS BIGINT) AS output_bytes,
+    unit,
+    flops,
+    try_cast(input_bytes AS BIGINT) AS read_bytes,
+    try_cast(output_bytes AS BIGINT) AS written_bytes,
     is_exact
 FROM problem;

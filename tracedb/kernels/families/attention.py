@@ -35,5 +35,5 @@ ATTENTION = Family(
     uses_matrix_units=True,
     arithmetic_saved=1.0,
     group=("heads", "kv_heads", "keys", "head_dim"),
-    implementations={name: name for name in ("fa2", "fa3", "fa4", "trtllm")},
+    implementations=("fa2", "fa3", "fa4", "trtllm"),
 )

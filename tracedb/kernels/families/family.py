@@ -6,7 +6,6 @@ made row by row: arrays in, arrays of the same length out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -90,9 +89,9 @@ class Family:
     """Sizes that belong together: shapes are held out by them."""
     op_classes: Mapping[str, str] = field(default_factory=dict)
     """Ops that take the time of another one: a model of either serves both."""
-    implementations: Mapping[str, str] = field(default_factory=dict)
+    implementations: tuple[str, ...] = ()
     """Libraries of kernels whose times differ, as `prediction.kernel_problem` names
-    them, with a pattern that occurs in the names of software which uses them."""
+    them; so do the names of software that uses them."""
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -105,5 +104,4 @@ class Family:
 
     def implementation(self, software: str) -> str:
         """Which library of kernels some software uses; empty if that is unknown."""
-        found = (n for n, p in self.implementations.items() if re.search(p, software))
-        return next(found, "")
+        return next((name for name in self.implementations if name in software), "")

@@ -298,9 +298,15 @@ def _busy(found: Estimate) -> str:
         )
     if found.gpu is None:
         part = share(found.computing_ns / max(found.step_ns, 1))
+        pages = (
+            f", new pages of memory take {duration(found.new_pages_ns)}"
+            if found.new_pages_ns
+            else ""
+        )
         return (
             f"Ops     compute {duration(found.computing_ns)} ({part}) in "
-            f"{counted(found.computing_count, 'op')}; the rest is Python and PyTorch"
+            f"{counted(found.computing_count, 'op')}{pages}; "
+            "the rest is Python and PyTorch"
         )
     part = share(found.gpu_active_ns / max(found.step_ns, 1))
     return (

@@ -172,6 +172,29 @@ def test_memory_is_counted_in_bytes(estimate: tracedb.Estimate) -> None:
     assert estimate.capacity_bytes == 1 << 34
 
 
+def test_new_pages_of_memory_take_time(script: Path, folder: Path) -> None:
+    """Memory that is taken anew lengthens the ops that allocate it, and the band."""
+    kept = tracedb.estimate(f"{script}:step", cpu=folder, batch=100_000)
+    assert kept.new_pages_ns == 0
+    text = (folder / HOST).read_text()
+    try:
+        (folder / HOST).write_text(text.replace('"page_ns": 0.0', '"page_ns": 500.0'))
+        found = tracedb.estimate(f"{script}:step", cpu=folder, batch=100_000)
+        shown = run(f"{script}:step", "--cpu", folder, "--batch", 100_000).output
+    finally:
+        (folder / HOST).write_text(text)
+    # Tensors of 25.6 MB: some of the heap's pages, each once.
+    activations = 4 * 100_000 * (64 + 64 + 64 + 8)
+    assert 0 < found.new_pages_ns < 3 * 500 * activations / 4096
+    assert found.step_ns == kept.step_ns + found.new_pages_ns
+    assert found.low_ns < kept.step_ns < found.high_ns
+    assert "; new pages" not in shown
+    assert ", new pages of memory take " in shown
+    with found.database as database:
+        steps = database.sql("SELECT end_ns - start_ns AS ns FROM staging.step")
+    assert steps["ns"].to_list() == pytest.approx([found.step_ns] * 2, abs=1_000)
+
+
 def run(*words: object) -> Any:  # noqa: ANN401
     """Run `tracedb estimate`."""
     return CliRunner().invoke(command, ["estimate", *map(str, words)])
@@ -287,7 +310,7 @@ def test_measurements_of_another_version_are_refused(tmp_path: Path) -> None:
     MeasuredCpu(tmp_path, host, facts).save()
     assert MeasuredCpu.load(tmp_path).host == host
     text = (tmp_path / HOST).read_text()
-    (tmp_path / HOST).write_text(text.replace('"format": 2', '"format": 1'))
+    (tmp_path / HOST).write_text(text.replace('"format": 3', '"format": 2'))
     with pytest.raises(tracedb.EstimateError, match="another version of tracedb"):
         MeasuredCpu.load(tmp_path)
 

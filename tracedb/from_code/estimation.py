@@ -56,7 +56,8 @@ class Estimate:
 
     `gpu` is its name, and None if the step is on `cpu` alone. `unmodelled` counts GPU
     ops that no family of kernels counts, by the op that launches them; on a CPU, the
-    ops whose kind was not measured. `computing_ns` is the time in ops of the CPU.
+    ops whose kind was not measured. `computing_ns` is the time in ops of the CPU, and
+    `new_pages_ns` that for memory which the C library takes from the system anew.
     `source` says which step of an execution graph it is. `unsure` lists what is assumed
     of values, or what the graph does not record, a line each. `links` is set for ranks
     on several nodes. `error_sources` are the three parts that contribute most to the
@@ -84,6 +85,7 @@ class Estimate:
     links: Links | None
     error_sources: tuple[ErrorSource, ...]
     stages: tuple[RankTimes, ...] = field(default=(), kw_only=True)
+    new_pages_ns: int = field(default=0, kw_only=True)
     _layout: Layout | JobLayout | CpuStep = field(repr=False)
     _path: str | Path = field(repr=False)
 
@@ -231,7 +233,7 @@ def _on_cpu(  # noqa: PLR0913 (what `estimate` was given)
         largest_batch = (
             _largest(source, recording, capacity) if find_largest_batch else None
         )
-        laid = CpuStep.of(empty.connection, recording.root, measured)
+        laid = CpuStep.of(empty.connection, recording, measured)
     low, high = laid.bounds
     return Estimate(
         gpu=None,
@@ -244,6 +246,7 @@ def _on_cpu(  # noqa: PLR0913 (what `estimate` was given)
         kernel_count=0,
         computing_ns=round(laid.computing_ns),
         computing_count=len(laid.nodes),
+        new_pages_ns=round(sum(laid.pages_ns.values())),
         memory=recording.memory,
         capacity_bytes=capacity,
         largest_batch=largest_batch,

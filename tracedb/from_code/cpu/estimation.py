@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tracedb.from_code.cpu.host import parts
 from tracedb.from_code.cpu.op_times import op_times
+from tracedb.from_code.cpu.pages import new_pages
 from tracedb.from_code.cpu.timeline import CpuTimeline
 from tracedb.from_code.cpu.work import computing, cpu_launches
 from tracedb.from_code.error_sources import ErrorSource, band
@@ -19,30 +20,44 @@ if TYPE_CHECKING:
 
     from tracedb.from_code.cpu.measured import MeasuredCpu
     from tracedb.from_code.cpu.op_times import OpTime
+    from tracedb.from_code.cpu.pages import NewPages
+    from tracedb.from_code.fake_run import FakeStep
     from tracedb.from_code.program import Node
+    from tracedb.from_code.recordings import Recording
 
 STEPS = 2
 """Number of steps in the trace, all alike."""
 HOST = "host time between ops"
+PAGES = "new pages of memory"
+_HEAP_SHARE = 0.5
+"""[1] The share of new pages of the heap that is expected: with small objects among
+the tensors, of which nothing is known here, steps take none to all of them anew."""
 
 
 @dataclass(frozen=True)
 class CpuStep:
-    """A step on a CPU: its ops with their times, and host time between them."""
+    """A step on a CPU: its ops with their times, new pages, and host time between."""
 
     root: Node
     nodes: list[Node]
     """The ops that compute something."""
     times: dict[int, OpTime]
+    pages: dict[int, NewPages]
+    """By `id(node)`."""
     cpu: MeasuredCpu
 
     @classmethod
     def of(
-        cls, connection: duckdb.DuckDBPyConnection, root: Node, cpu: MeasuredCpu
+        cls,
+        connection: duckdb.DuckDBPyConnection,
+        recording: Recording,
+        cpu: MeasuredCpu,
     ) -> CpuStep:
         """Predict the ops of a step; the database must be empty."""
+        root = recording.root
         nodes = computing(root, cpu_launches(connection))
-        return cls(root, nodes, op_times(connection, nodes, cpu.models), cpu)
+        times = op_times(connection, nodes, cpu.models)
+        return cls(root, nodes, times, _pages(root, recording.fake), cpu)
 
     @cached_property
     def computing_ns(self) -> float:
@@ -57,7 +72,15 @@ class CpuStep:
     @property
     def expected_ns(self) -> float:
         """[ns] The time of the step."""
-        return self.computing_ns + self.host_ns
+        return self.computing_ns + sum(self.pages_ns.values()) + self.host_ns
+
+    @cached_property
+    def pages_ns(self) -> dict[int, float]:
+        """[ns] The time for new pages, by `id(node)`."""
+        return {
+            identity: (new.mapped + _HEAP_SHARE * new.heap) * self.cpu.host.page_ns
+            for identity, new in self.pages.items()
+        }
 
     @cached_property
     def sources(self) -> list[ErrorSource]:
@@ -74,7 +97,10 @@ class CpuStep:
         host = ErrorSource(
             HOST, self.host_ns * (1 - 1 / factor), self.host_ns * (factor - 1)
         )
-        return [host, *(ErrorSource(kind, *off) for kind, off in by_kind.items())]
+        heap_ns = sum(new.heap for new in self.pages.values()) * self.cpu.host.page_ns
+        pages = ErrorSource(PAGES, heap_ns * _HEAP_SHARE, heap_ns * (1 - _HEAP_SHARE))
+        kinds = (ErrorSource(kind, *off) for kind, off in by_kind.items())
+        return [host, pages, *kinds]
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -93,7 +119,20 @@ class CpuStep:
     @property
     def texts(self) -> list[str]:
         """The steps as a trace."""
-        timeline = CpuTimeline(self.cpu.host, self.times)
+        timeline = CpuTimeline(self.cpu.host, self.times, self.pages_ns)
         for number in range(STEPS):
             timeline.step(self.root, number)
         return [trace_text(timeline.events, None)]
+
+
+def _pages(root: Node, fake: FakeStep) -> dict[int, NewPages]:
+    """The new pages of each op, by `id(node)`."""
+    found = new_pages(fake.held)
+    numbers = {
+        id(op): number for number, op in zip(fake.names, fake.ops.values(), strict=True)
+    }
+    return {
+        id(node): found[numbers[id(node.dispatched)]]
+        for node in root.walk()
+        if node.dispatched and numbers[id(node.dispatched)] in found
+    }

@@ -78,6 +78,8 @@ class HostModel:
     part_ns: Mapping[str, float]
     spread: float
     """[1] Log error that four of five programs left out of the fit stay within."""
+    page_ns: float = 0.0
+    """[ns] A new page of memory (`pages.py`), whatever op writes it first."""
 
     def of(self, part: str) -> float:
         """[ns] The time of one part."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from tracedb.from_code import needs_torch  # noqa: F401 (it raises a clear error
 from tracedb.from_code.cpu.host import Timed, fit, parts
 from tracedb.from_code.cpu.measured import MODELS, OPS, MeasuredCpu
 from tracedb.from_code.cpu.op_times import op_times
-from tracedb.from_code.cpu.programs import PROGRAMS, time_ns
+from tracedb.from_code.cpu.programs import PROGRAMS, page_ns, time_ns
 from tracedb.from_code.cpu.work import computing, cpu_launches
 from tracedb.from_code.fake_run import FakeRun
 from tracedb.from_code.program import tree
@@ -66,7 +67,7 @@ def measure(
     place = backend.place()
     found = MeasuredCpu(
         folder,
-        fit(timed(PROGRAMS, steps, models)),
+        replace(fit(timed(PROGRAMS, steps, models)), page_ns=page_ns()),
         {
             "processor": place.device,
             "software": place.software,

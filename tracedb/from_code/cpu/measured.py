@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 OPS, MODELS, HOST = "ops.parquet", "models", "host.json"
 """The contents of the folder: measured ops, their models, and host times."""
-_FORMAT = 2
-"""Before 2, models of batch norms were by channel and had other names."""
+_FORMAT = 3
+"""Before 2, models of batch norms were by channel and had other names; before 3, new
+pages of memory were not measured."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class MeasuredCpu:
             read = json.loads((folder / HOST).read_text("utf-8"))
             is_current = read["format"] == _FORMAT
             part_ns = {part: float(read["part_ns"][part]) for part in PARTS}
-            host = HostModel(part_ns, float(read["spread"]))
+            page_ns = float(read["page_ns"]) if is_current else 0.0
+            host = HostModel(part_ns, float(read["spread"]), page_ns)
             found = cls(folder, host, dict(read["facts"]))
             _ = found.name, int(found.facts["memory_bytes"])
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -9,10 +9,12 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
+from time import perf_counter_ns
 
 import torch
 from torch import nn, optim
 
+from tracedb.from_code.cpu.pages import PAGE
 from tracedb.microbench.timing import ColdTimer, Effort
 from tracedb.microbench.torch_backend import other_work
 
@@ -20,6 +22,8 @@ Step = Callable[[], object]
 
 _SEED = 2026
 _EFFORT = Effort(repeats=40, most=40, most_ns=1e9, warmup=10)
+_FILLED_BYTES, _FILLS = 64 << 20, 9
+"""[B] The C library gives memory of this size back as soon as it is freed."""
 
 
 Part = tuple[nn.Module, Callable[[], torch.Tensor]]
@@ -135,3 +139,27 @@ def time_ns(step: Step) -> float:
     """
     timer = ColdTimer(other_work())
     return median(timer.samples(step, _EFFORT))
+
+
+def page_ns() -> float:
+    """[ns] The time of a new page: filling a new tensor, less filling one again.
+
+    None where freed memory is kept. All threads write, as those of an op do.
+    """
+    again = torch.empty(_FILLED_BYTES, dtype=torch.uint8)
+    with torch.no_grad():
+        pairs = [
+            (_took_ns(lambda: again.fill_(0)), _took_ns(_filled)) for _ in range(_FILLS)
+        ]
+    added = median(new - old for old, new in pairs)
+    return max(added, 0.0) / (_FILLED_BYTES / PAGE)
+
+
+def _filled() -> torch.Tensor:
+    return torch.empty(_FILLED_BYTES, dtype=torch.uint8).fill_(0)
+
+
+def _took_ns(work: Callable[[], object]) -> int:
+    start = perf_counter_ns()
+    work()
+    return perf_counter_ns() - start

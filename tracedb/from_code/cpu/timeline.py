@@ -22,6 +22,8 @@ class CpuTimeline:
 
     host: HostModel
     times: Mapping[int, OpTime]
+    pages_ns: Mapping[int, float]
+    """[ns] The time for new pages, by `id(node)`."""
     now: float = 0.0
     number: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -48,6 +50,7 @@ class CpuTimeline:
         computed = self.times.get(id(node))
         if computed is not None:
             self.now += computed.expected
+        self.now += self.pages_ns.get(id(node), 0.0)
         self._write(*_kind(node), begin, self._given(node, number))
 
     def _given(self, node: Node, number: int) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ the tests which phase each op belongs to.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -21,6 +22,9 @@ import tracedb
 torch = pytest.importorskip("torch", reason="recording needs tracedb[record]")
 torch.set_num_threads(1)  # other tests run beside these
 
+SLEEP_S = 0.005
+LONG_NS = 200_000
+"""[ns] Shorter gaps before a phase belong to it."""
 PARTS = {
     "part a": "forward",
     "part b": "backward",
@@ -364,6 +368,35 @@ def validated() -> Callable[[], None]:
     return step
 
 
+def unrecorded() -> Callable[[], None]:
+    """The host sleeps before a step's first op, in a module, and before the update."""
+    net = torch.nn.Sequential(Sleeping(), network())
+    sgd = torch.optim.SGD(net.parameters(), 0.1)
+    x = torch.rand(8, 16)
+
+    def step() -> None:
+        time.sleep(SLEEP_S)
+        with part("a"):
+            loss = net(x).square().mean()
+        with part("b"):
+            loss.backward()
+        time.sleep(SLEEP_S)
+        with part("c"):
+            sgd.step()
+            sgd.zero_grad()
+
+    return step
+
+
+class Sleeping(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """A module that works on the host, and then runs an op."""
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        """Sleep for most of the time before the first op, then add."""
+        time.sleep(2 * SLEEP_S)
+        return x + 1
+
+
 def compiled() -> Callable[[], None]:
     """The network is compiled, ahead of time but with PyTorch's own kernels."""
     net = network()
@@ -424,7 +457,7 @@ def sharded() -> Callable[[], None]:
 PROGRAMS = (
     *(plain, accumulation, adversaries, closure, several_closures, checkpoints),
     *(within_backward, loader, compiled, pipelined, distributed, sharded),
-    *(fetched, scaled, rollouts, taught, validated),
+    *(fetched, scaled, rollouts, taught, validated, unrecorded),
 )
 WITHOUT_STEPS = "distributed_without_steps"
 
@@ -606,8 +639,13 @@ def _phase(
     if _is_within(at, passes):
         return "backward"
     later = [start for start, _ in loads if start > at]
-    if event is not None and event["event_ns"] < min([end, *later]):
-        return str(event["phase"])
+    until = min([end, *later])
+    following = min((start for start, _ in passes if start > at), default=until)
+    if following < (min(until, event["event_ns"]) if event else until):
+        return "backward" if following - at < LONG_NS else "other"
+    if event is not None and event["event_ns"] < until:
+        is_next = at >= event["start_ns"] or event["event_ns"] - at < LONG_NS
+        return str(event["phase"]) if is_next else "other"
     return "other"
 
 
@@ -651,6 +689,68 @@ def _whole(
                 "start_ns": min(event["event_ns"] for event in mine),
                 "end_ns": max(event["end_ns"] for event in mine),
             }
+
+
+def check_gaps(database: tracedb.Database) -> None:
+    """What precedes each event and belongs to its phase equals a plain loop."""
+    told = dict(rows(database, "SELECT node_id, start_ns FROM graph.phase"))
+    events = _by(database, "graph.event_phase ORDER BY start_ns, node_id", "thread_id")
+    codes = defaultdict(list)
+    for query in ("staging.module_call", "staging.annotation"):
+        for row in database.sql(f"FROM {query}").rows(named=True):
+            if "path" in row or row["name"].startswith("Optimizer."):
+                codes[row["thread_id"]].append((row["start_ns"], row["end_ns"]))
+    for thread, mine in events.items():
+        for before, event in pairwise([None, *mine]):
+            assert event is not None
+            expected = _claimed(before, event, codes[thread])
+            assert told[event["node_id"]] == expected, event
+
+
+def _claimed(
+    before: dict[str, Any] | None, event: dict[str, Any], codes: list[tuple[int, int]]
+) -> int:
+    """[ns] From when on an event's phase lasts."""
+    start: int = event["start_ns"]
+    if event["previous_end_ns"] is None:
+        return start
+    begin: int = event["previous_end_ns"]
+    is_same = before is None or before["phase"] == event["phase"]
+    if is_same or start - begin < LONG_NS:
+        return begin
+    half = begin + (start - begin) // 2
+    is_own = any(begin <= first <= half and last > start for first, last in codes)
+    return begin if is_own else start
+
+
+def test_gaps_before_phases(recorded: tracedb.Database) -> None:
+    """Long gaps between two phases belong to neither, except in a module's call."""
+    check_gaps(recorded)
+
+
+@pytest.mark.parametrize("traces", ["generated", "behind", "corpus"])
+def test_gaps_before_phases_of_traces(
+    traces: str, request: pytest.FixtureRequest
+) -> None:
+    """Where autograd has a thread of its own, and in real traces."""
+    check_gaps(request.getfixturevalue(traces))
+
+
+def test_what_was_not_recorded_is_in_no_phase(recorded: tracedb.Database) -> None:
+    """Sleeps between phases are in `other`, but mostly in a module, as stacks show."""
+    query = """
+        SELECT phase, median(host_ns) / 1e9
+        FROM question.phase_by_step INNER JOIN staging.trace USING (trace_id)
+        WHERE path LIKE '%/unrecorded.json'
+        GROUP BY phase
+    """
+    found = dict(rows(recorded, query))
+    has_stacks = bool(rows(recorded, "FROM staging.module_call LIMIT 1"))
+    in_forward = 3 * has_stacks
+    for phase, sleeps in {
+        "forward": in_forward, "backward": 0, "optimizer": 0, "other": 4 - in_forward
+    }.items():  # fmt: skip
+        assert 0 < found[phase] - sleeps * SLEEP_S < SLEEP_S, phase
 
 
 def test_phases_of_programs_add_up(recorded: tracedb.Database) -> None:

@@ -1,7 +1,7 @@
 -- How much of each step is forward, backward, optimizer and data loading? Time between ops
 -- belongs to the batch that is fetched or to the backward pass in which it lies, otherwise
--- to the next op (`graph.phase`) if that is in the step and no batch is fetched before it;
--- GPU work to the phase that launched it.
+-- to the next op (`graph.phase`) or backward pass if that is in the step, no batch is fetched
+-- before it, and no long gap is between two phases; GPU work to the phase that launched it.
 -- One row per step and phase, or per trace and phase without steps; none without ops.
 -- Key: trace_id, step_id, phase.
 CREATE VIEW question.phase_by_step (
@@ -135,7 +135,12 @@ placed AS (
             WHEN at_ns >= event_ns THEN phase.phase
             WHEN at_ns < loading.end_ns THEN 'data_loading'
             WHEN at_ns < backward.end_ns THEN 'backward'
-            WHEN event_ns < least(until_ns, next_loading.start_ns) THEN phase.phase
+            WHEN next_backward.start_ns < least(event_ns, until_ns, next_loading.start_ns)
+                THEN if(graph.is_long_gap(next_backward.start_ns - at_ns), 'other', 'backward')
+            WHEN
+                event_ns < least(until_ns, next_loading.start_ns)
+                AND (at_ns >= phase.start_ns OR NOT graph.is_long_gap(event_ns - at_ns))
+                THEN phase.phase
             ELSE 'other'
         END AS phase
     FROM part
@@ -143,6 +148,8 @@ placed AS (
         ON part.thread_id = phase.thread_id AND at_ns < phase.end_ns
     ASOF LEFT JOIN backward
         ON part.trace_id = backward.trace_id AND at_ns >= backward.start_ns
+    ASOF LEFT JOIN backward AS next_backward
+        ON part.trace_id = next_backward.trace_id AND at_ns < next_backward.start_ns
     ASOF LEFT JOIN staging.loading_range AS loading
         ON part.thread_id = loading.thread_id AND at_ns >= loading.start_ns
     ASOF LEFT JOIN staging.loading_range AS next_loading

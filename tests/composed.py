@@ -162,7 +162,11 @@ def where(random: Random, *, of_gpu: bool, traits: frozenset[str]) -> Where:
         found += [Where(both, lambda _, p: p.step == step and p.is_in(Op, OUTER))]
     if "compiled" in traits:
         region = "^Torch-Compiled"
-        found += 2 * [Where({"op": f"/{region}/"}, lambda _, p: p.is_in(Op, region))]
+        found += 2 * [
+            Where(
+                {"annotation": f"/{region}/"}, lambda _, p: p.is_in(Annotation, region)
+            )
+        ]
     if "ranks" in traits:
         rank = random.randint(0, 1)
         found += 2 * [Where({"rank": rank}, lambda _, p: p.rank == rank)]

@@ -98,7 +98,7 @@ def test_breaks_recompilations_and_their_cost(
         "graph_launch_count FROM question.compiled_region ORDER BY region",
     ) == [
         ("!2/3/1", "!2/3", 1, 1, 0, 0, 0),
-        ("0/0", "0", 0, 2, 0, 2, 1),
+        ("0/0", "0", 0, 2, 0, 1, 1),
         ("0/1", "0", 1, 2, 0, 0, 0),
         ("1/0", "1", 0, 1, 1, 0, 0),
     ]
@@ -110,4 +110,61 @@ def test_breaks_recompilations_and_their_cost(
         (1, "guards", 1, 5_000),
         (2, "compile", 1, 400_000),
         (2, "region", 2, 110_000),
+    ]
+
+
+def test_code_after_a_graph_break_is_not_an_op(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """A region has in it the Python code at its break, and all that follows that."""
+    events = [
+        happening("ProfilerStep#1", 0, 1000, "user_annotation"),
+        happening(f"{REGION}0/0", 10, 980),
+        happening("## Call CompiledFxGraph f0 ##", 20, 100),
+        happening("aten::mm", 30, 50),
+        happening(f"{REGION}1/0", 420, 560),
+        happening("## Call CompiledFxGraph f1 ##", 420, 100),
+        happening("autograd::engine::evaluate_function: MmBackward0", 540, 260),
+        happening("Optimizer.step#SGD.step", 800, 180, "user_annotation"),
+        happening("aten::add_", 800, 180),
+    ]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": events}))
+    database.ingest([file])
+    assert rows(database, "SELECT phase, host_ns FROM question.phase") == [
+        ("forward", 520_000),
+        ("backward", 280_000),
+        ("optimizer", 180_000),
+        ("other", 20_000),
+    ]
+    assert rows(
+        database,
+        "SELECT frame, longest_ns FROM question.host_gap WHERE longest_ns >= 100_000",
+    ) == [("range 'Torch-Compiled Region: */*'", 300_000)]
+    assert rows(database, "SELECT region, op_count FROM question.compiled_region") == [
+        ("0/0", 0),
+        ("1/0", 2),
+    ]
+
+
+def test_compiled_autograd_is_a_backward_pass(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Its regions are named by a `!`; autograd records no ops of its own there."""
+    events = [
+        happening("ProfilerStep#1", 0, 1000, "user_annotation"),
+        happening("aten::linear", 0, 300),
+        happening(f"{REGION}!0/2/0", 300, 600),
+        happening("## Call CompiledFxGraph f0 ##", 310, 580),
+        happening("aten::mm", 320, 500),
+        happening("Optimizer.step#SGD.step", 900, 100, "user_annotation"),
+        happening("aten::add_", 900, 100),
+    ]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": events}))
+    database.ingest([file])
+    assert rows(database, "SELECT phase, host_ns FROM question.phase") == [
+        ("forward", 300_000),
+        ("backward", 600_000),
+        ("optimizer", 100_000),
     ]

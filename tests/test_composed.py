@@ -125,8 +125,8 @@ def regions(body: tuple[Action, ...], random: Random) -> list[Action]:
         size = random.randint(2, 6)
         inside, body = body[:size], body[size:]
         name = f"Torch-Compiled Region: {random.randint(0, 1)}/0"
-        call = Annotation("## Call CompiledFxGraph ##", inside)
-        region = Op(name, (Gap(1_000), call, Gap(500)))
+        call = Op("## Call CompiledFxGraph ##", inside)
+        region = Annotation(name, (Gap(1_000), call, Gap(500)))
         found += [region] if random.randrange(2) else inside
     return found
 

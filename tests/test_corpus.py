@@ -11,6 +11,7 @@ from support import CORPUS, corpus_files, rows, truth
 
 import tracedb
 
+GRAPH_CALL = "## Call CompiledFxGraph"
 Opened = tuple[tracedb.Database, str, dict[str, Any]]
 
 
@@ -37,8 +38,8 @@ def test_ops_calls_and_gpu_work_are_counted(trace: Opened) -> None:
     database, own, facts = trace
     of_kinds = f"SELECT kind, count(*) FROM staging.gpu_op WHERE {own} GROUP BY ALL"
     kinds = Counter(dict(rows(database, of_kinds)))
-    # Process-group ops on the CPU are recorded as ranges.
-    of_ops = f"{own} AND name NOT LIKE 'gloo:%'"
+    # Process-group ops on the CPU and calls of compiled graphs are recorded as ranges.
+    of_ops = f"{own} AND name NOT LIKE 'gloo:%' AND name NOT LIKE '{GRAPH_CALL}%'"
     for name, fact, of in (("op", "n_ops", of_ops), ("call", "n_launches", own)):
         query = f"SELECT count(*) FROM staging.{name} WHERE {of}"
         assert rows(database, query) == [(facts[fact],)]
@@ -64,14 +65,20 @@ def test_gpu_work_is_linked(trace: Opened, kinds: str, fact: str) -> None:
 
 
 def test_both_ways_to_link_ops_agree(trace: Opened) -> None:
-    """Where External id is the op's, it names the op around the launch."""
+    """Where External id is the op's, it names the op around the launch.
+
+    Calls of compiled graphs are recorded as ranges, so their kernels name the next op.
+    """
     database, own, facts = trace
     if facts["ext_is_correlation"]:
         pytest.skip("External id is the correlation in this file")
     query = f"""
-        SELECT count(*), count(*) FILTER (gpu_op.op_id <> op.op_id)
+        SELECT count(*), count(*) FILTER (
+            gpu_op.op_id <> op.op_id AND around.name NOT LIKE '{GRAPH_CALL}%'
+        )
         FROM staging.gpu_op INNER JOIN staging.op USING (trace_id, external_id)
-        WHERE gpu_op.op_id IS NOT NULL AND gpu_op.kind = 'kernel' AND {own}
+        INNER JOIN staging.op AS around ON gpu_op.op_id = around.op_id
+        WHERE gpu_op.op_id IS NOT NULL AND gpu_op.kind = 'kernel' AND gpu_op.{own}
     """
     assert rows(database, query) == [(facts["kernels_link"]["both_agree"], 0)]
 

@@ -387,11 +387,17 @@ def test_threads_without_a_partner_tell_no_group(
     assert rows(database, STRAGGLER) == []
 
 
+@pytest.mark.parametrize(
+    "around", ["DistributedDataParallel.forward", "Torch-Compiled Region: 0/0"]
+)
 @pytest.mark.parametrize("is_called_last", [True, False])
 def test_threads_on_busy_cores_go_on_late(
-    *, is_called_last: bool, tmp_path: Path, database: tracedb.Database
+    *, is_called_last: bool, around: str, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """After a call, a thread waits, even if it is often late; not so elsewhere."""
+    """After a call, a thread waits, even if it is often late; not so elsewhere.
+
+    A range around all that, recorded as an op, changes nothing.
+    """
     chance = random.Random(5)  # noqa: S311
     recorded, now, late = Recorded(), 0, 0
     for step in range(8):
@@ -408,6 +414,8 @@ def test_threads_on_busy_cores_go_on_late(
             late += is_late
             now = ended + (1_200_000 if is_late else 45_000)
         recorded.add(f"ProfilerStep#{step}", 1, begun, now)
+        recorded.add(around, 1, begun, now)
+        recorded.events[-1]["cat"] = "cpu_op"
     (tmp_path / "job.json").write_text(json.dumps({"traceEvents": recorded.events}))
     database.ingest([tmp_path / "job.json"])
     found = rows(database, "SELECT count(*) FROM graph.thread_wait WHERE kind = 'join'")

@@ -15,7 +15,10 @@ CREATE VIEW staging.host_event (
     -- Whether it marks a step: by the name of the profiler's marks, or that given by the user.
     is_step_mark,
     -- Whether it is a user range; until 2021 these were recorded as ops, and are known by
-    -- their names or because the user named them as steps.
+    -- their names or because the user named them as steps. So is what `torch.compile` calls
+    -- a region: besides compiled graphs, it has in it the Python code at graph breaks, and all
+    -- that runs after them, such as a backward pass. Where calls of compiled graphs were not
+    -- recorded and there are Triton kernels, a region is an op.
     is_annotation,
     -- Name; of PyTorch's own ops without the overload (`aten::add.Tensor`), which is only
     -- recorded with `capture_overload_names`.
@@ -62,6 +65,19 @@ named AS (
     GROUP BY trace_id, slice.name
 ),
 
+-- Traces whose regions are all that tells of compiled graphs: until 2024 their calls were not
+-- recorded, so kernels that a region launches are its own.
+uncalled AS (
+    SELECT trace_id
+    FROM staging.slice
+    WHERE
+        starts_with(name, 'triton_')
+        OR starts_with(name, '## Call CompiledFxGraph')
+        OR name = 'AOTDispatcher Runtime Wrapper Prologue'
+    GROUP BY trace_id
+    HAVING bool_and(starts_with(name, 'triton_'))
+),
+
 event AS (
     SELECT
         slice.*,
@@ -69,6 +85,7 @@ event AS (
             WHEN staging.is_posted_message(name) THEN 'annotation'
             WHEN cat IN ('cpu_op', 'Operator') THEN 'op'
             WHEN staging.is_process_group_op(name) THEN 'op'
+            WHEN starts_with(name, '## Call CompiledFxGraph') THEN 'op'
             WHEN cat = 'user_annotation' THEN 'annotation'
             ELSE 'call'
         END AS kind,
@@ -76,8 +93,10 @@ event AS (
         kind = 'annotation'
         OR (
             kind = 'op'
+            AND NOT starts_with(coalesce(name, ''), '## Call CompiledFxGraph')
             AND (
                 is_step_mark
+                OR uncalled.trace_id IS NULL AND starts_with(name, 'Torch-Compiled Region: ')
                 OR regexp_matches(
                     coalesce(name, ''),
                     '^(enumerate\(Data(Loader|Pipe)\)|Optimizer\.(step|zero_grad)#|## |__|\[pl\]'
@@ -88,6 +107,7 @@ event AS (
         ) AS is_annotation
     FROM staging.slice AS slice
     LEFT JOIN named USING (trace_id, name)
+    LEFT JOIN uncalled USING (trace_id)
     WHERE staging.is_host_category(cat) AND staging.gpu_op_kind(cat, args) IS NULL
 ),
 

@@ -1,7 +1,8 @@
 -- When autograd runs: from the first to the last op of each backward pass, whatever else
 -- runs meanwhile, such as the collectives of its hooks. A forward op on the main thread that
 -- autograd records (it has a sequence number) ends a pass; without such numbers each
--- backward op is a range of its own. Python stacks show calls of the engine. Ranges that the
+-- backward op is a range of its own. Python stacks show calls of the engine; `torch.compile`
+-- names the regions of compiled autograd, `Torch-Compiled Region: !0/0`. Ranges that the
 -- user or PyTorch calls `backward` may have more in them, so they count as named; so do those
 -- of pipelines: `PP:0B3` is the backward pass of microbatch 3 on stage 0, `I` that of its
 -- inputs alone, `W` that of its weights, `SEND_B` and `RECV_B` move gradients.
@@ -86,6 +87,10 @@ found AS (
         AND regexp_matches(
             name, 'torch/(autograd/(__init__|graph)|_tensor)\.py\(\d+\): (_engine_run_)?backward$'
         )
+    UNION ALL
+    SELECT trace_id, false, start_ns, end_ns
+    FROM staging.annotation
+    WHERE starts_with(name, 'Torch-Compiled Region: !')
     UNION ALL
     SELECT trace_id, true, start_ns, end_ns
     FROM staging.annotation

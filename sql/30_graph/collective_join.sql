@@ -26,7 +26,7 @@ bound AS (
     SELECT
         op.thread_id,
         op_id,
-        coalesce(parent_op_id, -1) AS parent_op_id,
+        is_top_level,
         unnest([true, false]) AS is_start,
         unnest([start_ns, end_ns]) AS at_ns
     FROM staging.op AS op
@@ -55,7 +55,7 @@ quiet AS (
     FROM following
     WHERE
         next_ns - at_ns >= 20_000
-        AND (is_start OR parent_op_id > 0)
+        AND (is_start OR NOT is_top_level)
         AND (NOT is_start OR next_op_id <> op_id)
 ),
 

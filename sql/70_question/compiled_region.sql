@@ -27,7 +27,7 @@ CREATE VIEW question.compiled_region (
     -- Steps in which it ran; 0 without steps.
     step_count,
     -- Outermost ops inside: in compiled code these are fused kernels and whatever is not
-    -- fused.
+    -- fused, unless the call of the graph has them.
     op_count,
     -- [ns] Host time of its calls, including the regions called from there.
     time_ns,
@@ -86,7 +86,10 @@ replayed AS (
 held AS (
     SELECT parent_op_id AS op_id, count(*) AS op_count
     FROM staging.op
-    WHERE parent_op_id IN (SELECT op_id FROM region) AND NOT is_annotation
+    WHERE
+        parent_op_id IN (SELECT op_id FROM region)
+        AND NOT is_annotation
+        AND name NOT LIKE '## %'
     GROUP BY parent_op_id
 ),
 

@@ -295,13 +295,13 @@ def host_gap(recorded: Recorded) -> Iterator[Row]:
             step["thread_id"],
         )
         if span["type"] == "T1" or is_idle:
-            numbered = {**span, "number": number, "is_idle": is_idle}
+            numbered = {**span, "number": number}
             by_thread[span["thread_id"]][2].append(numbered)
     gaps: dict[tuple[Any, ...], Counter[int]] = defaultdict(Counter)
     modules: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for thread, kinds in by_thread.items():
         for start, end, (frame, call, span) in _sweep(kinds):
-            if span and (frame or not span["is_idle"]):
+            if span:
                 path = call.get("path")
                 class_ = None if path is None else module_class(path)
                 key = span["run_id"], roles[thread], frame.get("name"), class_

@@ -599,7 +599,10 @@ def test_a_gap_is_divided_by_function(
 def test_a_gap_without_functions_is_divided_by_user_range(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Ranges tell where the host is, except those that contain a step."""
+    """Ranges tell where the host is, except those that contain a step.
+
+    Before the first op of a step and after its last, too, and if no range is open.
+    """
     ranges = [
         ("epoch 7", 0, 1_000),
         ("ProfilerStep#1", 0, 200),
@@ -616,9 +619,9 @@ def test_a_gap_without_functions_is_divided_by_user_range(
     database.ingest([file])
     gaps = "SELECT frame, gap_count, time_ns FROM question.host_gap"
     assert rows(database, gaps) == [
+        (None, 5, 100_000),
         ("range 'tokenize'", 1, 60_000),
         ("range 'layer *'", 2, 35_000),
-        (None, 1, 30_000),
         ("range 'inner'", 1, 10_000),
     ]
     lever = "SELECT place FROM question.lever WHERE lever = 'python'"

@@ -32,11 +32,11 @@ CREATE VIEW question.host_gap (
 ) AS
 WITH
 gap AS (
-    SELECT run_id, thread_id, start_ns, end_ns, false AS is_idle
+    SELECT run_id, thread_id, start_ns, end_ns
     FROM overhead.counted_span
     WHERE type = 'T1'
     UNION ALL
-    SELECT run_id, thread_id, start_ns, end_ns, true
+    SELECT run_id, thread_id, start_ns, end_ns
     FROM overhead.step_idle
 ),
 
@@ -53,7 +53,6 @@ part AS (
     FROM gap
     INNER JOIN critical_path.gap_place AS place USING (thread_id, start_ns, end_ns)
     INNER JOIN staging.thread AS thread ON gap.thread_id = thread.thread_id
-    WHERE NOT is_idle OR frame IS NOT NULL
 )
 
 SELECT

@@ -406,6 +406,21 @@ def compiled() -> Callable[[], None]:
     return training(fast, sgd)
 
 
+def compiled_whole() -> Callable[[], None]:
+    """The whole step is compiled: it breaks its graph, and goes on in the region."""
+    net = network()
+    sgd = torch.optim.SGD(net.parameters(), 0.1)
+    train = torch.compiler.disable(training(net, sgd))
+
+    @torch.compile(backend="aot_eager")  # type: ignore[untyped-decorator]
+    def step(scale: Any) -> Any:  # noqa: ANN401
+        scaled = scale * 2
+        train()
+        return scaled + 1
+
+    return lambda: step(torch.ones(2))
+
+
 def pipelined() -> Callable[[], None]:
     """Microbatches pass a stage of a pipeline, whose ranges PyTorch names."""
     net = network()
@@ -456,7 +471,8 @@ def sharded() -> Callable[[], None]:
 
 PROGRAMS = (
     *(plain, accumulation, adversaries, closure, several_closures, checkpoints),
-    *(within_backward, loader, compiled, pipelined, distributed, sharded),
+    *(within_backward, loader, compiled, compiled_whole, pipelined),
+    *(distributed, sharded),
     *(fetched, scaled, rollouts, taught, validated, unrecorded),
 )
 WITHOUT_STEPS = "distributed_without_steps"

@@ -71,7 +71,8 @@ cut AS (
             AND at_ns BETWEEN lane.start_ns AND lane.end_ns
 ),
 
--- A gap that outlasts a backward pass has a part in it, and one behind it.
+-- A gap that outlasts a backward pass has a part in it, and one behind it. A wait for a
+-- message on the CPU is where it is, like a gap, not where the message was posted.
 on_path AS (
     SELECT
         interval.trace_id,
@@ -99,7 +100,8 @@ on_path AS (
     ) AS interval
     INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
     INNER JOIN (VALUES (1), (2)) AS half (part) ON part = 1 OR behind_ns IS NOT NULL
-    LEFT JOIN graph.node_op AS node USING (node_id)
+    LEFT JOIN (FROM graph.node_op ANTI JOIN staging.posted_message ON node_id = annotation_id)
+        AS node USING (node_id)
     WHERE variant_id = 0 AND critical_path.bounds_period(scope, path.trace_id)
 ),
 

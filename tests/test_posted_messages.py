@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from posted_job import (
     CALL_NS,
     FRAME_NS,
@@ -32,6 +33,7 @@ from test_ranks import UNTILED
 from test_simulation import assert_equal_to_reference
 
 import tracedb
+from tracedb.cli.main import tracedb as command
 
 RANKS = 3
 _OP: dict[str, Any] = {"target": "host", "rank": 1, "name": "aten::linear"}
@@ -345,3 +347,62 @@ def test_tags_tell_messages_of_two_ranks_apart(
         ("gloo 0>1 tag 3", 10, 5, 3 * 64),
         ("gloo 0>1 tag 7", 10, 5, 7 * 64),
     ]
+
+
+def two_stages(folder: Path) -> None:
+    """Stage 0 posts its receive after the forward pass, and waits before the other."""
+    first = [
+        ("user_annotation", "ProfilerStep#1", 0, 1000),
+        ("cpu_op", "aten::linear", 0, 100),
+        ("cpu_op", "c10d::recv_", 100, 20),
+        ("user_annotation", "gloo:recv", 110, 490),
+        ("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 610, 390),
+    ]
+    second = [
+        ("user_annotation", "ProfilerStep#1", 0, 1000),
+        ("cpu_op", "aten::linear", 0, 550),
+        ("cpu_op", "c10d::send", 550, 20),
+        ("user_annotation", "gloo:send", 560, 30),
+        ("cpu_op", "aten::mul", 600, 400),
+    ]
+    for rank, events in enumerate((first, second)):
+        keys = ("cat", "name", "ts", "dur")
+        header = {"rank": rank, "world_size": 2, "backend": "gloo"}
+        text = json.dumps(
+            {
+                "distributedInfo": header,
+                "traceEvents": [
+                    dict(zip(keys, event, strict=True), ph="X", pid=7, tid=7)
+                    for event in events
+                ],
+            }
+        )
+        (folder / f"rank{rank}.json").write_text(text)
+
+
+def test_waits_are_in_the_phase_in_which_they_are(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A wait for gradients is backward on the host and on the path, wherever posted."""
+    two_stages(tmp_path)
+    database.ingest([tmp_path], run="job")
+    query = "SELECT phase, host_ns, path_ns FROM question.phase WHERE rank = 0"
+    assert rows(database, query) == [
+        ("forward", 120_000, 120_000),
+        ("backward", 880_000, 880_000),
+    ]
+
+
+def test_without_shapes_no_rank_is_known_to_be_late(tmp_path: Path) -> None:
+    """Of three ranks or more; the answer says why."""
+    two_stages(tmp_path)
+    for path in list(tmp_path.glob("*.json")):
+        document = json.loads(path.read_text())
+        document["distributedInfo"]["world_size"] = 3
+        path.write_text(json.dumps(document))
+    file = tmp_path / "run.duckdb"
+    with tracedb.open(file) as database:
+        database.ingest([tmp_path], run="job")
+    done = CliRunner().invoke(command, ["ask", str(file), "straggler"])
+    assert done.exit_code == 0
+    assert "PyTorch's profiler records it with shapes" in " ".join(done.stderr.split())

@@ -79,6 +79,11 @@ _ON_CPU = (
     "the collectives ran on the CPU, without kernels to time; with several ranks, "
     "`tracedb ask DB straggler` compares them"
 )
+_ONE_RANK = "the run has only one rank, so there is nothing to compare"
+_NO_PEERS = (
+    "which ranks sends and receives on the CPU reach is not known; PyTorch's profiler "
+    "records it with shapes (record_shapes=True)"
+)
 _OTHER_NEEDS = {
     "compile_time": "this database has no torch.compile regions and no CUDA graphs",
     "compiled_region": "this database has no torch.compile regions",
@@ -172,13 +177,21 @@ def _reason(db: Database, question: str) -> str:
         return "no scenario given; `tracedb whatif` takes some"
     if question in _OF_COLLECTIVES and not recorded["collective_count"].sum():
         return "this database has no collectives"
-    if question == "straggler" and recorded.height == 1:
-        return "the run has only one rank, so there is nothing to compare"
+    if question == "straggler" and (alone := _alone(db, recorded)):
+        return alone
     if needed and not recorded[needed].sum():
         is_estimated = needed == "has_memory" and _all_estimated(db)
         return _ESTIMATED if is_estimated else _by_profiler(words, recorded)
     known = _OTHER_NEEDS | (_OF_STEPS if recorded["step_count"].sum() else {})
     return known.get(question, "")
+
+
+def _alone(db: Database, recorded: pl.DataFrame) -> str:
+    """Why no rank is known to meet another; empty if that is unknown."""
+    if recorded.height == 1:
+        return _ONE_RANK
+    lost = db.sql("SELECT 1 FROM staging.posted_message WHERE sender IS NULL LIMIT 1")
+    return _NO_PEERS if lost.height else ""
 
 
 def _by_profiler(words: str, recorded: pl.DataFrame) -> str:

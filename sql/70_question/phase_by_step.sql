@@ -94,9 +94,7 @@ on_path AS (
             END AS behind_ns
         FROM critical_path.interval AS interval
         ASOF LEFT JOIN backward
-            ON
-                interval.trace_id = backward.trace_id
-                AND interval.start_ns >= backward.start_ns
+            ON interval.trace_id = backward.trace_id AND interval.start_ns >= backward.start_ns
     ) AS interval
     INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
     INNER JOIN (VALUES (1), (2)) AS half (part) ON part = 1 OR behind_ns IS NOT NULL

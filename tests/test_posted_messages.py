@@ -355,15 +355,15 @@ def two_stages(folder: Path) -> None:
         ("user_annotation", "ProfilerStep#1", 0, 1000),
         ("cpu_op", "aten::linear", 0, 100),
         ("cpu_op", "c10d::recv_", 100, 20),
-        ("user_annotation", "gloo:recv", 110, 490),
-        ("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 610, 390),
+        ("user_annotation", "gloo:recv", 110, 140),
+        ("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 255, 745),
     ]
     second = [
         ("user_annotation", "ProfilerStep#1", 0, 1000),
-        ("cpu_op", "aten::linear", 0, 550),
-        ("cpu_op", "c10d::send", 550, 20),
-        ("user_annotation", "gloo:send", 560, 30),
-        ("cpu_op", "aten::mul", 600, 400),
+        ("cpu_op", "aten::linear", 0, 200),
+        ("cpu_op", "c10d::send", 200, 20),
+        ("user_annotation", "gloo:send", 210, 30),
+        ("cpu_op", "aten::mul", 250, 750),
     ]
     for rank, events in enumerate((first, second)):
         keys = ("cat", "name", "ts", "dur")

@@ -659,10 +659,16 @@ def _phase(
     following = min((start for start, _ in passes if start > at), default=until)
     if following < (min(until, event["event_ns"]) if event else until):
         return "backward" if following - at < LONG_NS else "other"
-    if event is not None and event["event_ns"] < until:
-        is_next = at >= event["start_ns"] or event["event_ns"] - at < LONG_NS
-        return str(event["phase"]) if is_next else "other"
-    return "other"
+    if event is None or event["event_ns"] >= until or at < _claim(event, at, passes):
+        return "other"
+    return str(event["phase"])
+
+
+def _claim(event: dict[str, Any], at: int, passes: list[tuple[int, int]]) -> int:
+    """[ns] From when on the time before an event belongs to it: a gap is one."""
+    ended = max((end for start, end in passes if start <= at), default=at)
+    is_short = event["event_ns"] - ended < LONG_NS
+    return min(event["start_ns"], ended) if is_short else int(event["start_ns"])
 
 
 def _is_within(at: int, ranges: list[tuple[int, int]]) -> bool:

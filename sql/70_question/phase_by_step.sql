@@ -137,9 +137,9 @@ placed AS (
             WHEN at_ns < backward.end_ns THEN 'backward'
             WHEN next_backward.start_ns < least(event_ns, until_ns, next_loading.start_ns)
                 THEN if(graph.is_long_gap(next_backward.start_ns - at_ns), 'other', 'backward')
-            WHEN
-                event_ns < least(until_ns, next_loading.start_ns)
-                AND (at_ns >= phase.start_ns OR NOT graph.is_long_gap(event_ns - at_ns))
+            WHEN event_ns >= least(until_ns, next_loading.start_ns) THEN 'other'
+            WHEN at_ns >= phase.start_ns THEN phase.phase
+            WHEN NOT graph.is_long_gap(event_ns - coalesce(backward.end_ns, at_ns))
                 THEN phase.phase
             ELSE 'other'
         END AS phase

@@ -39,9 +39,9 @@ def cpu(*, folder: str, threads: int | None, minutes: float | None) -> None:
     """Measure this CPU, for estimates of steps on it.
 
     Measures PyTorch's ops and the host time between them, in about two minutes: some
-    3,000 ops of all families and sizes, and small programs for the time of Python,
-    modules and autograd. An interrupted run continues where it stopped. Other load on
-    the machine distorts the result.
+    3,000 ops of all families and sizes, small programs for the time of Python, modules
+    and autograd, and new pages of memory. An interrupted run continues where it
+    stopped. Other load on the machine distorts the result.
     """
     if not folder:
         raise click.BadParameter("the path is empty", param_hint="--output")

@@ -337,3 +337,24 @@ def test_what_follows_a_loop_is_no_step(
         database.ingest([path])
         query = "SELECT is_cut FROM staging.step ORDER BY step"
         assert rows(database, query) == [(False,), (False,), (is_cut,)]
+
+
+@pytest.mark.parametrize("shares_start", [True, False])
+def test_a_last_op_is_not_cut_to_what_it_calls(
+    tmp_path: Path, *, shares_start: bool
+) -> None:
+    """Files in whole microseconds have ops that begin with the op that they call."""
+    inner = 100 if shares_start else 130
+    events = [
+        {"ph": "X", "pid": 1, "tid": 1, "cat": "Operator"}
+        | {"name": f"aten::{name}", "ts": start, "dur": dur}
+        for name, start, dur in (("linear", 100, 100), ("mm", inner, 70))
+    ]
+    path = tmp_path / "last.json"
+    path.write_text(json.dumps(events))
+    with tracedb.open() as database:
+        database.ingest([path])
+        query = "SELECT name, end_ns - start_ns FROM staging.op ORDER BY op_id"
+        expected = [("aten::linear", 100_000), ("aten::mm", 70_000)]
+        assert rows(database, query) == expected
+        assert rows(database, "FROM staging.ingest_issue") == []

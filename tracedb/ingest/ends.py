@@ -52,7 +52,8 @@ WHERE
     )
 RETURNING raw.event.event_id
 """
-# The events that end last; if they are many, they are no sign of lost ends.
+# The events that end last; if they are many, they are no sign of lost ends. Of two that
+# begin together, in files with whole microseconds, the longer one is around the other.
 _OPS = """
 UPDATE raw.event
 SET dur_ns = bound_ns - ts_ns
@@ -84,7 +85,7 @@ FROM (
         ON
             last.pid = around.pid
             AND last.tid = around.tid
-            AND last.ts_ns >= around.ts_ns
+            AND last.ts_ns > around.ts_ns
             AND last.ts_ns < around.end_ns
             AND last.end_ns > around.end_ns + 20_000
     GROUP BY last.event_id

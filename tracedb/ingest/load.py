@@ -18,6 +18,7 @@ from tracedb.ingest import (
     files,
     kineto,
     onnx_runtime,
+    paddle,
     repeats,
 )
 from tracedb.ingest.decompress import Text, unreadable
@@ -54,7 +55,9 @@ FROM raw.event
 WHERE
     trace_id = $trace_id
     AND (
+        -- `{}` after the last comma of a list holds nothing.
         ph IS NULL
+        AND coalesce(name, cat, pid, tid, id, args::VARCHAR, other::VARCHAR) IS NOT NULL
         OR (ph IN ('B', 'E') AND ts_ns IS NULL)
         OR (ph = 'B' AND (pid IS NULL OR tid IS NULL))
         OR (
@@ -228,6 +231,8 @@ def _load(
         autograd.categorise(connection, trace_id)
         if onnx_runtime.categorise(connection, trace_id):
             tool = onnx_runtime.TOOL
+        elif paddle.categorise(connection, trace_id):
+            tool = paddle.TOOL
         # Bounds take times away, and count that themselves.
         _count(connection, _UNUSABLE, trace_id, cutter.issues)
         bounds.bound(connection, trace_id, cutter.issues)

@@ -42,13 +42,13 @@ UPDATE raw.event
 SET
     tid = regexp_replace(tid, '\((Python|C\+\+)\)$', ''),
     cat = CASE
-        WHEN ph <> 'X' OR cat IN ('Kernel', 'Memcpy', 'Memset') THEN cat
+        WHEN ph IS DISTINCT FROM 'X' OR cat IN ('Kernel', 'Memcpy', 'Memset') THEN cat
         WHEN cat IN ('Operator', 'OperatorInner', 'Communication') THEN 'cpu_op'
         WHEN suffix(cat, 'Runtime') THEN lower(replace(cat, 'Runtime', '_runtime'))
         ELSE 'user_annotation'
     END,
     name = CASE
-        WHEN ph <> 'X' THEN name
+        WHEN ph IS DISTINCT FROM 'X' THEN name
         WHEN cat = 'ProfileStep' THEN replace(timeless, 'ProfileStep#', 'ProfilerStep#')
         WHEN cat = 'Dataloader' THEN 'enumerate(DataLoader)#' || timeless
         WHEN cat = 'Optimization' THEN 'Optimizer.step#' || timeless

@@ -99,3 +99,27 @@ def test_no_two_models_look_alike(database: tracedb.Database, bound: str) -> Non
         "name_pattern, 'i'))",
     )
     assert unlisted == []
+
+
+@pytest.mark.until("question")
+def test_memory_is_that_of_the_trace(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A V100 has 16 or 32 GB; without a size, or with 32 bits of it, the larger one."""
+    sizes = (None, 16_945_512_448, 16_945_512_448 % (1 << 32))
+    for number, size in enumerate(sizes):
+        device = {"id": 0, "name": "Tesla V100-SXM2-16GB", "totalGlobalMem": size}
+        args = {"Device Type": 1, "Device Id": 0, "Bytes": 512, "Addr": 8}
+        place = {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 10}
+        path = tmp_path / f"{number}.json"
+        events = [place | {"args": args}]
+        path.write_text(
+            json.dumps({"deviceProperties": [device], "traceEvents": events})
+        )
+        database.ingest([path])
+    query = "SELECT capacity_bytes FROM question.memory ORDER BY trace_id"
+    assert rows(database, query) == [
+        (32_000_000_000,),
+        (16_945_512_448,),
+        (32_000_000_000,),
+    ]

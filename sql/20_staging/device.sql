@@ -17,7 +17,10 @@ CREATE VIEW staging.device (
     -- [ns] Time in which at least one of them was running.
     busy_ns,
     -- [ns] Time in which at least one kernel (no copy, no memset) was running.
-    kernel_busy_ns
+    kernel_busy_ns,
+    -- [B] Its memory, as recorded; NULL if unknown, or below 4 GiB, as older versions of
+    -- PaddlePaddle write it with 32 bits.
+    memory_bytes
 ) AS
 WITH
 described AS (
@@ -49,7 +52,10 @@ recognised AS (
         trace_id,
         device,
         coalesce(model, given_name) AS name,
-        model IS NOT NULL AS is_assumed
+        model IS NOT NULL AS is_assumed,
+        CASE WHEN memory_bytes BETWEEN 4_294_967_296 AND 1_125_899_906_842_624
+            THEN memory_bytes
+        END AS memory_bytes
     FROM described
     LEFT JOIN staging.gpu_signature AS signature
         ON
@@ -91,6 +97,7 @@ SELECT
     coalesce(is_assumed, false),
     coalesce(gpu_op_count, 0),
     coalesce(busy_ns, 0)::BIGINT,
-    coalesce(kernel_busy_ns, 0)::BIGINT
+    coalesce(kernel_busy_ns, 0)::BIGINT,
+    memory_bytes
 FROM recognised
 FULL JOIN busy USING (run_id, trace_id, device);

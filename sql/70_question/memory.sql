@@ -29,7 +29,7 @@ CREATE VIEW question.memory (
     unused_share,
     -- [B] The maximum ever reserved.
     most_reserved_bytes,
-    -- [B] Memory of the device, by its datasheet; NULL if unknown.
+    -- [B] Memory of the device, as recorded, or by its datasheet; NULL if unknown.
     capacity_bytes,
     -- [B] Allocated before the first event.
     begin_bytes,
@@ -81,7 +81,9 @@ SELECT
     peak.reserved - peak.allocated,
     (peak.reserved - peak.allocated) / nullif(peak.reserved, 0),
     most_reserved_bytes,
-    CASE WHEN device_type <> 'cpu' THEN memory_bytes END,
+    CASE WHEN device_type <> 'cpu'
+        THEN coalesce(described.memory_bytes, capacity.memory_bytes)
+    END,
     begin_bytes,
     end_bytes,
     allocation_count,
@@ -92,7 +94,9 @@ INNER JOIN staging.trace AS trace ON placed.trace_id = trace.trace_id
 LEFT JOIN (SELECT trace_id, device, hardware FROM prediction.kernel_device WHERE is_known) AS
 known
     ON placed.trace_id = known.trace_id AND placed.device = known.device
-LEFT JOIN prediction.memory_capacity USING (hardware)
+LEFT JOIN prediction.memory_capacity AS capacity USING (hardware)
+LEFT JOIN staging.device AS described
+    ON placed.trace_id = described.trace_id AND placed.device = described.device
 ASOF LEFT JOIN staging.step AS step
     ON placed.trace_id = step.trace_id AND peak_ns >= step.start_ns
 ORDER BY trace.run_id, rank, placed.trace_id, peak.allocated DESC, device_type, placed.device;

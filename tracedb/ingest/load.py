@@ -20,6 +20,7 @@ from tracedb.ingest import (
     onnx_runtime,
     paddle,
     repeats,
+    unitrace,
 )
 from tracedb.ingest.decompress import Text, unreadable
 from tracedb.ingest.events import Cutter
@@ -229,10 +230,9 @@ def _load(
     if cutter.format == "kineto":
         dropped = repeats.drop(connection, trace_id, cutter.issues)
         autograd.categorise(connection, trace_id)
-        if onnx_runtime.categorise(connection, trace_id):
-            tool = onnx_runtime.TOOL
-        elif paddle.categorise(connection, trace_id):
-            tool = paddle.TOOL
+        for other in (onnx_runtime, paddle, unitrace):
+            if not tool and other.categorise(connection, trace_id):
+                tool = other.TOOL
         # Bounds take times away, and count that themselves.
         _count(connection, _UNUSABLE, trace_id, cutter.issues)
         bounds.bound(connection, trace_id, cutter.issues)

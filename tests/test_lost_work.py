@@ -132,3 +132,38 @@ def test_steps_that_lack_work_are_named(
     for step in range(STEPS):
         words = f"in step {step}, {lost.get(step)} of {len(GRAPHS) + LAUNCHES} do"
         assert (words in said) is (step in partial)
+
+
+def test_work_without_a_launch_has_the_op_that_its_id_names(
+    tmp_path: Path,
+) -> None:
+    """Not where the id is the correlation, or is that of two ops, or of a later one."""
+    place = {"ph": "X", "pid": 1, "tid": 1, "cat": "cpu_op"}
+    ops = [("linear", 100, 5), ("mm", 110, 6), ("add", 200, 7), ("mul", 300, 7)]
+    events: list[dict[str, Any]] = [
+        place | {"name": name, "ts": start, "dur": 50, "args": {"External id": number}}
+        for name, start, number in ops
+    ]
+    works = [("a", 150, 5), ("b", 160, 6), ("c", 99, 5), ("d", 400, 7), ("e", 410, 8)]
+    events += [
+        {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "name": name, "ts": start}
+        | {"dur": 1, "args": {"External id": number, "device": 0, "stream": 7}}
+        for name, start, number in works
+    ]
+    args = {"External id": 5, "correlation": 5, "device": 0, "stream": 7}
+    events.append(events[-1] | {"name": "f", "ts": 420, "args": args})
+    path = tmp_path / "uncalled.json"
+    path.write_text(json.dumps(events))
+    query = """
+        SELECT work.name, op.name, top.name
+        FROM staging.gpu_op AS work
+        LEFT JOIN staging.op AS op ON work.op_id = op.op_id
+        LEFT JOIN staging.op AS top ON work.top_op_id = top.op_id
+        ORDER BY work.name
+    """
+    named = {"a": ("linear", "linear"), "b": ("mm", "linear")}
+    with tracedb.open() as opened:
+        opened.ingest([path])
+        assert rows(opened, query) == [
+            (name, *named.get(name, (None, None))) for name in "abcdef"
+        ]

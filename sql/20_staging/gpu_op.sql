@@ -23,7 +23,8 @@ CREATE TABLE staging.gpu_op (
     end_ns,
     -- Call that launched it; NULL if it is not in the trace.
     call_id,
-    -- Innermost op around the launch on its thread; NULL if there is none.
+    -- Innermost op around the launch on its thread, or without a launch the one that its
+    -- External id names; NULL if there is none.
     op_id,
     -- Outermost op around the launch that is not a user range.
     top_op_id,
@@ -125,6 +126,25 @@ clock AS (
         END AS clock_ns
     FROM early
     LEFT JOIN bound USING (trace_id, device)
+),
+
+-- Profilers and tools that leave out calls leave the External ids of work. In files of 2022-24
+-- these are the correlations, which can be other ops' ids.
+named AS (
+    SELECT
+        work.event_id,
+        any_value(op.op_id) AS named_op_id,
+        any_value(op.top_op_id) AS named_top_op_id
+    FROM launched AS work
+    INNER JOIN staging.op AS op
+        ON work.trace_id = op.trace_id AND work.external_id = op.external_id
+    WHERE
+        work.call_id IS NULL
+        AND work.external_id > 0
+        AND work.external_id IS DISTINCT FROM work.correlation
+        AND NOT op.is_annotation
+    GROUP BY work.event_id
+    HAVING count(*) = 1 AND bool_and(op.start_ns <= work.start_ns)
 )
 
 SELECT
@@ -138,9 +158,9 @@ SELECT
     start_ns - coalesce(clock_ns, 0),
     end_ns - coalesce(clock_ns, 0),
     call_id,
-    op_id,
-    top_op_id,
-    outermost_op_id,
+    coalesce(op_id, named_op_id),
+    coalesce(top_op_id, named_top_op_id),
+    coalesce(outermost_op_id, named_top_op_id),
     correlation,
     external_id,
     moved_bytes,
@@ -149,4 +169,5 @@ SELECT
     coalesce(clock_ns, 0)
 FROM launched AS work
 INNER JOIN raw.trace USING (trace_id)
-LEFT JOIN clock USING (trace_id, device);
+LEFT JOIN clock USING (trace_id, device)
+LEFT JOIN named USING (event_id);

@@ -255,7 +255,7 @@ def _lost_launch(row: Row) -> str:
     return (
         f"{_of(row)} GPU ops ({share(row['time_share'] or 0)} of GPU time) have no "
         "launch in the trace: that was before the trace or dropped, so their op is "
-        "unknown"
+        "unknown, unless their External ids name it"
     )
 
 

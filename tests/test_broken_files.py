@@ -476,13 +476,15 @@ def test_events_that_reach_no_layer_are_counted(tmp_path: Path) -> None:
         {"ph": "X", "cat": "cpu_op", "name": "b", "pid": 1, "tid": 1, "ts": 1},
         {"ph": "X", "cat": "cpu_op", "name": "c", "pid": 1, "ts": 1, "dur": 1},
         {"ph": "B", "cat": "cpu_op", "name": "d", "pid": 1, "tid": 1, "ts": 1},
+        {"ph": "Y", "cat": "cpu_op", "name": "e", "pid": 1, "tid": 1, "ts": 1},
     ]
     (tmp_path / "a.json").write_text(json.dumps(events))
     with empty_database() as database:
         database.ingest([tmp_path])
-        assert names(database) == ["a", "b", "c", "d"]
+        assert names(database) == ["a", "b", "c", "d", "e"]
         reported = issues(database, "kept in raw.*")
     assert [(kind.partition(": ")[2], count) for kind, count in reported] == [
+        ("events of an unknown phase", 1),
         ("events with a negative duration", 1),
         ("events without a duration", 1),
         ("events without a process or a thread", 1),

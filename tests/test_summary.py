@@ -767,3 +767,22 @@ def test_work_from_before_the_recording_has_a_remedy(tmp_path: Path) -> None:
     text = " ".join(said(path).split())
     assert "cause before the trace 80.0 %" in text
     assert "launched before the recording: record some more steps" in text
+
+
+def test_a_question_about_gpus_is_not_asked_of_a_run_on_the_cpu(
+    tmp_path: Path,
+) -> None:
+    """Of collectives on the CPU, what is exposed has no rows."""
+    place = {"ph": "X", "pid": 1, "tid": 1, "cat": "cpu_op"}
+    events = [
+        place | {"name": name, "ts": start, "dur": dur}
+        for name, start, dur in (("aten::mm", 0, 10), ("gloo:all_reduce", 10, 90))
+    ]
+    path = tmp_path / "gloo.json"
+    path.write_text(json.dumps(events))
+    with tracedb.open() as database:
+        database.ingest([path])
+        said = str(database.summary())
+        assert "is data moving between ranks" in said
+        assert "exposed_communication" not in said
+        assert len(database.ask("exposed_communication")) == 0

@@ -45,6 +45,8 @@ _UNUSABLE = """
 SELECT
     'kept in raw.event only: ' || CASE
         WHEN ph IS NULL THEN 'events without a phase'
+        WHEN NOT regexp_full_match(ph, '[BEXiICbneSTpFstfPNODMVvRc(),=]')
+            THEN 'events of an unknown phase'
         WHEN ph = 'X' AND dur_ns IS NULL THEN 'events without a duration'
         WHEN ts_ns IS NULL THEN 'events without a time'
         WHEN dur_ns < 0 THEN 'events with a negative duration'
@@ -59,6 +61,7 @@ WHERE
         -- `{}` after the last comma of a list holds nothing.
         ph IS NULL
         AND coalesce(name, cat, pid, tid, id, args::VARCHAR, other::VARCHAR) IS NOT NULL
+        OR NOT regexp_full_match(ph, '[BEXiICbneSTpFstfPNODMVvRc(),=]')
         OR (ph IN ('B', 'E') AND ts_ns IS NULL)
         OR (ph = 'B' AND (pid IS NULL OR tid IS NULL))
         OR (

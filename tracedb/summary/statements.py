@@ -630,7 +630,7 @@ def _levers(
         text = f"{head} {words}.{late}{_place(row, rows)}{_remedy(row, rows)}"
         yield Statement("item", text, str(number))
         has_gaps = not _is_idle(rows["host_time"])
-        command = lever_command(row, has_gaps=has_gaps, has_ops=known.has_ops)
+        command = lever_command(row, known, has_gaps=has_gaps)
         yield Statement("command", command.format(db=database))
         if row["module"] and not are_modules_named:
             yield Statement("command", f"tracedb ask {database} module_class")

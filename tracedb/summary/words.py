@@ -129,12 +129,15 @@ def lever_words(row: Row, known: Known) -> str:
     return text
 
 
-def lever_command(row: Row, *, has_gaps: bool, has_ops: bool) -> str:
+def lever_command(row: Row, known: Known, *, has_gaps: bool) -> str:
     """The command to run next; if the GPU is busy throughout, the one about the GPU.
 
-    Without ops on the threads of the steps, there are no gaps between them.
+    Without ops on the threads of the steps, there are no gaps between them. What is
+    exposed is a question about GPUs.
     """
-    if row["lever"] == "dispatch" and not has_ops:
+    if row["lever"] == "communication" and not known.on_gpu:
+        return LEVERS["unexplained"].command
+    if row["lever"] == "dispatch" and not known.has_ops:
         return "tracedb overheads {db}"
     if row["lever"] == "python" and not has_gaps:
         return "tracedb ask {db} timeline"

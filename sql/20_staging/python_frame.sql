@@ -48,22 +48,7 @@ SELECT
     start_ns,
     end_ns,
     slice.name,
-    -- PyTorch names files relative to where they were imported from. Left out are modules
-    -- whose names programs use for their own files (`code`, `profile`, `test`, `tokenize`).
-    regexp_matches(
-        slice.name,
-        '^(.*/lib/python3\.[0-9]+/)?('
-        || 'abc|argparse|ast|asyncio|base64|bisect|codecs|collections|_collections_abc|'
-        || 'concurrent|configparser|contextlib|contextvars|copy|copyreg|csv|ctypes|'
-        || 'dataclasses|datetime|decimal|difflib|email|encodings|enum|fnmatch|functools|'
-        || 'genericpath|glob|gzip|hashlib|heapq|http|importlib|inspect|json|linecache|'
-        || 'logging|lzma|multiprocessing|numbers|operator|os|pathlib|pickle|pkgutil|'
-        || 'posixpath|pprint|queue|random|re|reprlib|runpy|selectors|shutil|signal|'
-        || 'socket|socketserver|ssl|string|struct|subprocess|tarfile|tempfile|textwrap|'
-        || 'threading|traceback|typing|unittest|urllib|uuid|warnings|weakref|'
-        || '_weakrefset|xml|zipfile'
-        || ')(/[^(]*)?\.py\('
-    )
+    staging.is_standard_file(slice.name)
 FROM staging.slice AS slice
 INNER JOIN recorded USING (trace_id)
 INNER JOIN staging.thread USING (trace_id, pid, tid)

@@ -127,6 +127,15 @@ waited AS (
             )
         ) AS wait_start_ns
     FROM ended
+    ANTI JOIN graph.lock_wait AS locked
+        ON ended.thread_id = locked.thread_id AND ended.start_ns = rest_start_ns
+    UNION ALL
+    SELECT
+        locked.run_id, locked.trace_id, locked.thread_id, worker_thread_id,
+        CASE WHEN own.ordinal < worker.ordinal THEN 'join' ELSE 'fork' END, end_ns, start_ns
+    FROM graph.lock_wait AS locked
+    INNER JOIN graph.thread_order AS own ON locked.thread_id = own.thread_id
+    INNER JOIN graph.thread_order AS worker ON worker_thread_id = worker.thread_id
     UNION ALL
     -- A thread of a process group idles until a collective is called.
     SELECT

@@ -1,7 +1,8 @@
 -- What waits for what, and in which op and Python function?
 -- One row per run, waiting call, work or thread, what it waited for, and place.
 -- Key: run_id, kind, waiting_name, awaited_name, op, frame.
--- Counts: graph.host_wait, graph.stream_wait, graph.thread_wait, graph.rank_wait.
+-- Counts: graph.host_wait, graph.stream_wait, graph.thread_wait, graph.lock_wait,
+-- graph.rank_wait.
 CREATE VIEW question.wait (
     -- The run.
     run_id,
@@ -9,7 +10,8 @@ CREATE VIEW question.wait (
     kind,
     -- Name of the call or GPU work that waited, or of what the thread did next.
     waiting_name,
-    -- Name of what it waited for: GPU work, or what another thread or rank did.
+    -- Name of what it waited for: GPU work, or what another thread or rank did last; of a thread
+    -- whose ops are not recorded, the Python function.
     awaited_name,
     -- Waits.
     wait_count,
@@ -51,6 +53,14 @@ wait AS (
     INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
 ),
 
+-- Where Python stacks show a wait for another thread.
+locked AS (
+    SELECT lock_wait.*, open_frame.name
+    FROM graph.lock_wait
+    ASOF LEFT JOIN graph.open_frame AS open_frame
+        ON lock_wait.thread_id = open_frame.thread_id AND lock_wait.start_ns >= open_frame.at_ns
+),
+
 named AS (
     SELECT
         wait.run_id, wait.kind, waiting_name, work.name AS awaited_name, waited_ns,
@@ -61,11 +71,24 @@ named AS (
     UNION ALL
     SELECT
         thread_wait.run_id, thread_wait.kind, event.name, last.name,
-        thread_wait.end_ns - thread_wait.start_ns, NULL, NULL
+        thread_wait.end_ns - thread_wait.start_ns, NULL, locked.name
     FROM graph.thread_wait AS thread_wait
     INNER JOIN graph.node AS event ON after_node_id = event.node_id
     INNER JOIN graph.node AS last ON last_node_id = last.node_id
+    LEFT JOIN locked
+        ON
+            thread_wait.thread_id = locked.thread_id
+            AND thread_wait.start_ns = locked.start_ns
     WHERE thread_wait.kind = 'join'
+    UNION ALL
+    SELECT
+        locked.run_id, 'join', event.name, awaited_name, locked.end_ns - locked.start_ns, NULL,
+        locked.name
+    FROM locked
+    ASOF INNER JOIN graph.top_level_event AS next
+        ON locked.thread_id = next.thread_id AND locked.end_ns <= next.start_ns
+    INNER JOIN graph.node AS event ON next.node_id = event.node_id
+    WHERE worker_thread_id IS NULL
     UNION ALL
     SELECT
         rank_wait.run_id, 'collective', op.name, awaited.name,

@@ -97,7 +97,22 @@ def words() -> tuple[nn.Module, Error]:
     return model, error
 
 
-MODELS = (perceptron, recommender, convolutions, words)
+def pairs() -> tuple[nn.Module, Error]:
+    """Similarities of all pairs of a batch, from two towers."""
+    towers = [nn.Linear(44, 30), nn.Linear(36, 30)]
+
+    def error(batch: int) -> torch.Tensor:
+        one, other = (
+            nn.functional.normalize(tower(torch.randn(batch, tower.in_features)))
+            for tower in towers
+        )
+        wanted = torch.arange(batch)
+        return nn.functional.cross_entropy(one @ other.T, wanted)
+
+    return nn.ModuleList(towers), error
+
+
+MODELS = (perceptron, recommender, convolutions, words, pairs)
 
 
 def recorded(make: Callable[[], tuple[nn.Module, Error]], batch: int) -> list[Call]:

@@ -317,6 +317,29 @@ def test_an_op_around_the_one_that_computes_takes_as_long(tmp_path: Path) -> Non
         assert predicted(db, "batch=384") == step_times(program(384, *around(384)))
 
 
+def test_unknown_work_around_a_small_op_grows(tmp_path: Path) -> None:
+    """A recurrent layer adds two biases: its work grows, its weights do not."""
+
+    def layer(batch: int) -> list[Op]:
+        bias = Op("aten::add", (Gap(4_000),), ((DEEP,), (DEEP,)), FLOATS[:2])
+        dims: Dims = (
+            (batch, WIDTH),
+            (WIDTH, DEEP),
+            (WIDTH, DEEP),
+            (DEEP,),
+            (batch, DEEP),
+        )
+        time_ns = ANY_NS + 8_000 * batch
+        body = (Gap(time_ns // 2), bias, Gap(time_ns - time_ns // 2))
+        return [Op("aten::rnn_layer", body, dims, ("float",) * 5)]
+
+    trace = written(tmp_path / "trace.json", program(BATCH, *layer(BATCH)))
+    with tracedb.open() as db:
+        db.ingest([trace])
+        truth = step_times(program(384, *layer(384)))
+        assert predicted(db, "batch=384") == pytest.approx(truth, rel=0.01)
+
+
 def test_the_profilers_cost_does_not_grow(database: tracedb.Database) -> None:
     """It is the same per event at every batch size, so as much is subtracted."""
     usual = step_times(program(BATCH))
@@ -366,3 +389,57 @@ def test_the_command_describes_the_batch(path: Path) -> None:
     assert told.exit_code == 0, told.output
     assert "recorded batch 96; which sizes follow it was inferred" in told.output
     assert "does not depend on their work" in told.output
+
+
+def test_the_band_has_what_ops_may_be_off_by(tmp_path: Path) -> None:
+    """Each part of the work takes both ends of its band; squares are summed.
+
+    All steps are equal, so nothing else is in the band.
+    """
+    steps = 4
+    trace = written(tmp_path / "trace.json", program(BATCH, steps=steps))
+    edit = of_scenario("then", parse_setting("batch=768"))
+    query = f"""
+        SELECT
+            part,
+            sum(op.changed_ns - op.low_ns) / {steps},
+            sum(op.high_ns - op.changed_ns) / {steps}
+        FROM prediction.changed_op_time AS op
+        INNER JOIN prediction.band_part USING (scenario, family)
+        GROUP BY part
+        ORDER BY part
+    """
+    with tracedb.open() as db:
+        db.ingest([trace])
+        with db.simulate(["replay"], [edit]) as beside:
+            parts = rows(beside, query)
+            [mean] = beside.ask("scenario_summary").to_dicts()
+    assert [part for part, *_ in parts] == [1, 2, 3, 4]
+    below, above = (sum(one[at] ** 2 for one in parts) ** 0.5 for at in (1, 2))
+    assert below > 0
+    for name, far in (("low_ns", -below), ("high_ns", above)):
+        assert mean[name] == pytest.approx(mean["predicted_ns"] + far, abs=2)
+
+
+def test_the_band_grows_with_the_factor(elsewhere: tracedb.Database) -> None:
+    """The recorded batch size has none, and unknown work may grow with the batch."""
+    query = """
+        SELECT
+            scenario,
+            basis,
+            bool_and(low_ns <= changed_ns AND changed_ns <= high_ns),
+            sum(high_ns)::DOUBLE / sum(low_ns)
+        FROM prediction.changed_op_time
+        WHERE scenario IN ('48', '96', '192', '768')
+        GROUP BY ALL
+    """
+    found = {
+        (name, basis): (has, wide) for name, basis, has, wide in rows(elsewhere, query)
+    }
+    assert all(has for has, _ in found.values())
+    assert {wide for (name, _), (_, wide) in found.items() if name == "96"} == {1}
+    assert found["768", "roofline"][1] > found["192", "roofline"][1] > 1
+    assert found["768", "unknown"][1] > 4
+    assert {
+        wide for (_, basis), (_, wide) in found.items() if basis == "unchanged"
+    } == {1}

@@ -1,6 +1,5 @@
--- Periods of steps in a scenario if a part of the GPU work that it moves takes as long as one
--- end of its band says (`prediction.bounded_time`); filled in a side database, for one
--- prediction.
+-- Periods of steps in a scenario if a part of the work that it changes takes as long as one
+-- end of its band says (`prediction.band_part`); filled in a side database, for one prediction.
 -- One row per scenario, method, step and end.
 -- Key: scenario, method, step_id, bound.
 CREATE TABLE reference.scenario_bound (

@@ -3,9 +3,10 @@
 -- and the rest multiplied by the roofline of the new work over that of the recorded work.
 -- Its peaks are the best that the trace itself reaches (`prediction.host_peak`), so the
 -- machine and how well an op uses it cancel; caches do not, because larger tensors may no
--- longer fit. Unknown work scales with the elements of its tensors; if these are unknown,
--- it stays. So does the time of an op around the one that does its work
--- (`prediction.wrapping_op`).
+-- longer fit. Unknown work scales with the batch size, or with the elements of its tensors if
+-- these change by more; if they are unknown, it stays. So does the time of an op around the one
+-- that does its work (`prediction.wrapping_op`). Bands hold four of five ops: work to the power
+-- of 0.85 to 1.15, and unknown work either with the batch size or with its tensors.
 -- Without edits it is empty.
 -- One row per scenario and op whose batch size it changes.
 -- Key: scenario, op_id.
@@ -31,6 +32,10 @@ CREATE TABLE prediction.changed_op_time (
     ratio,
     -- [ns] Its predicted self time.
     changed_ns,
+    -- [ns] Lower end of its band.
+    low_ns,
+    -- [ns] Upper end of its band.
+    high_ns,
     -- The recorded batch size.
     recorded_batch,
     -- How it is known which sizes scale with the batch, as in `reference.scaled_argument`.
@@ -44,6 +49,7 @@ known AS (
         op.trace_id,
         change.change,
         coalesce(usual.family, 'unknown') AS family,
+        change.to_batch / nullif(scaled.recorded_batch, 0) AS growth,
         op.own_ns,
         least(
             coalesce(op_floor.floor_ns, peak.floor_ns, 5_000)::BIGINT, op.own_ns
@@ -68,9 +74,14 @@ known AS (
         END AS basis,
         CASE basis
             WHEN 'roofline' THEN then_ns / nullif(usual_ns, 0)
-            WHEN 'size' THEN scaled.size_share
+            WHEN 'size' THEN if(growth < 1, least(size_share, growth), greatest(size_share, growth))
             ELSE 1
         END AS ratio,
+        exp(0.15 * abs(ln(greatest(ratio, 1e-9)))) AS off_by,
+        -- The other end of what unknown work may follow.
+        CASE basis WHEN 'size' THEN size_share WHEN 'unknown' THEN growth END AS other_ratio,
+        least(ratio / off_by, other_ratio) AS low_ratio,
+        greatest(ratio * off_by, other_ratio) AS high_ratio,
         scaled.recorded_batch,
         scaled.sizes_from
     FROM prediction.op_change AS change
@@ -100,6 +111,8 @@ SELECT
     basis,
     ratio,
     (least_ns + round((own_ns - least_ns) * ratio))::BIGINT,
+    (least_ns + round((own_ns - least_ns) * low_ratio))::BIGINT,
+    (least_ns + round((own_ns - least_ns) * high_ratio))::BIGINT,
     recorded_batch,
     sizes_from
 FROM known;

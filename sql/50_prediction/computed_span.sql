@@ -22,7 +22,7 @@ SELECT
         / (op.end_ns - op.start_ns)
         / (span.end_ns - span.start_ns)
     )
-FROM prediction.changed_op_time AS changed
+FROM prediction.bounded_op_time AS changed
 INNER JOIN staging.op AS op USING (op_id)
 INNER JOIN overhead.timeline AS span
     ON

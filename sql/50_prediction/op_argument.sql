@@ -1,7 +1,9 @@
 -- Recorded arguments and results of the ops that launch GPU work, and of those that compute
 -- on the host of a trace without any: from the execution graph if one is paired, otherwise
 -- from the profiler. The two halves of an old convolution's backward pass use those of
--- their parent op, which names all three tensors (input, gradient of the output, weight).
+-- their parent op, which names all three tensors (input, gradient of the output, weight). Sparse
+-- tensors have the dimensions of their values (`prediction.sparse_op`), and so has a dense one of
+-- the same size, of which as much is touched.
 -- One row per such op.
 -- Key: op_id.
 CREATE VIEW prediction.op_argument (
@@ -46,7 +48,14 @@ SELECT
     op.trace_id,
     op.name,
     CASE WHEN et.op_id IS NULL THEN 'profiler' ELSE 'execution_graph' END,
-    coalesce(around.input_dims, et.input_dims, op.input_dims)::VARCHAR,
+    CASE
+        WHEN sparse.op_id IS NULL
+            THEN coalesce(around.input_dims, et.input_dims, op.input_dims)::VARCHAR
+        WHEN sparse.value_dims IS NOT NULL THEN to_json([
+            if(dims = (op.input_dims ->> '$[0]'), sparse.value_dims, dims)::JSON
+            for dims in from_json(op.input_dims, '["VARCHAR"]')
+        ])::VARCHAR
+    END,
     coalesce(around.input_types, et.input_types, op.input_types, '[]')::VARCHAR,
     coalesce(around.input_strides, et.input_strides, op.input_strides)::VARCHAR,
     et.output_dims::VARCHAR,
@@ -60,4 +69,5 @@ LEFT JOIN staging.op AS around
         AND around.name LIKE '%_convolution_backward'
         AND regexp_matches(op.name, '_convolution_backward_(input|weight)$')
 LEFT JOIN staging.op_et AS et ON op.op_id = et.op_id
+LEFT JOIN prediction.sparse_op AS sparse ON op.op_id = sparse.op_id
 WHERE op.trace_id IN (SELECT trace_id FROM staging.computing);

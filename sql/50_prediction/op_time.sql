@@ -27,5 +27,5 @@ SELECT
 FROM reference.op_estimate AS estimate
 INNER JOIN prediction.computing_op AS op USING (op_id)
 ANTI JOIN prediction.wrapping_op USING (op_id)
-WHERE change = '' AND NOT prediction.computes_nothing(name)
+WHERE change = '' AND flops IS NOT NULL AND NOT prediction.computes_nothing(name)
 GROUP BY ALL;

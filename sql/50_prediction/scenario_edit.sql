@@ -102,8 +102,8 @@ CREATE VIEW prediction.scenario_edit (
     ranks_per_node,
     -- What messages of a GPU reach between nodes, in GB/s; NULL: as listed for the GPU.
     network,
-    -- The end of the band that a part of changed GPU work takes, such as `low 1`
-    -- (`prediction.bounded_time`); NULL: none.
+    -- The end of the band that a part of changed work takes, such as `low 1`
+    -- (`prediction.band_part`); NULL: none.
     bound,
     -- For removed ops, which of the gaps around them remain: the `longest` of those that
     -- merge (NULL: likewise), or `all`.

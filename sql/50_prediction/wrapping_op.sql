@@ -13,10 +13,9 @@ FROM reference.op_estimate AS work
 INNER JOIN staging.op AS inside USING (op_id)
 INNER JOIN staging.op AS around ON inside.parent_op_id = around.op_id
 LEFT JOIN reference.op_estimate AS own ON around.op_id = own.op_id AND own.change = ''
-LEFT JOIN prediction.op_shape AS shape ON around.op_id = shape.op_id
 WHERE
     work.change = ''
     AND NOT prediction.computes_nothing(inside.name)
     AND work.flops >= coalesce(own.flops, 0)
     -- Of unknown work, at least its arguments pass.
-    AND work.bytes >= coalesce(own.bytes / 2, shape.input_bytes, 0);
+    AND work.bytes >= coalesce(own.bytes / 2, own.argument_bytes, 0);

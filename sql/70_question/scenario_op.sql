@@ -32,7 +32,11 @@ CREATE VIEW question.scenario_op (
     -- [ns] The fixed part of it, independent of the work.
     floor_ns,
     -- [ns] Their predicted self time.
-    changed_ns
+    changed_ns,
+    -- [ns] Lower end of the band: four of five ops lie inside, each taken by itself.
+    low_ns,
+    -- [ns] Upper end of the band.
+    high_ns
 ) AS
 SELECT
     scenario,
@@ -46,7 +50,9 @@ SELECT
     count(*),
     sum(own_ns)::BIGINT,
     sum(floor_ns)::BIGINT,
-    sum(changed_ns)::BIGINT AS changed_ns
+    sum(changed_ns)::BIGINT AS changed_ns,
+    sum(low_ns)::BIGINT,
+    sum(high_ns)::BIGINT
 FROM prediction.changed_op_time
 INNER JOIN staging.op USING (op_id, trace_id)
 GROUP BY ALL

@@ -2,8 +2,8 @@
 -- bands that should contain four of five steps. Each step is simulated twice, with the
 -- edits and without; both simulations are assumed to be wrong by the same factor, measured
 -- divided by baseline. So an error common to both does not widen the band of the change. What
--- GPU work on another GPU, or of another type, batch size or number of ranks, may be off by
--- widens both, part by part (`prediction.bounded_time`), by squares.
+-- work on another GPU, or of another type, batch size or number of ranks, may be off by widens
+-- both, part by part (`prediction.band_part`), by squares.
 -- One row per scenario, method and run; empty unless scenarios are requested (`tracedb
 -- whatif`).
 -- Key: scenario, method, run_id.

@@ -98,6 +98,12 @@ SELECT
     step_id,
     op.name,
     {_UPDATING},
+    coalesce(
+        sparse.op_id IS NOT NULL
+        AND sparse.value_dims IS NULL
+        AND op.name NOT LIKE '%AccumulateGrad%',
+        false
+    ),
     argument.input_dims,
     argument.output_dims,
     argument.concrete_inputs::VARCHAR
@@ -112,6 +118,7 @@ INNER JOIN (
     SELECT op_id, step_id, start_ns
     FROM prediction.computing_op
 ) USING (op_id)
+LEFT JOIN prediction.sparse_op AS sparse USING (op_id)
 {_OPTIMIZER}
 WHERE argument.trace_id = $trace
 ORDER BY begun_ns, op.op_id
@@ -176,13 +183,15 @@ class _Op:
     step_id: int | None
     name: str
     is_update: bool
+    is_sparse: bool
+    """Whether it has sparse tensors of unknown size."""
     texts: tuple[str | None, str | None, str | None]
     """JSON of the arguments' dimensions, the results' dimensions and the values."""
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Equal for ops with equal records."""
-        return self.name, self.is_update, *self.texts
+        return self.name, self.is_update, self.is_sparse, *self.texts
 
     @cached_property
     def words(self) -> str:
@@ -225,8 +234,8 @@ class _Trace:
         """The ops that launch GPU work, in order."""
         rows = self.connection.execute(_OPS, {"trace": self.trace_id}).fetchall()
         return [
-            _Op(op_id, step_id, name, is_update, (dims, results, given))
-            for op_id, step_id, name, is_update, dims, results, given in rows
+            _Op(op_id, step_id, name, is_update, is_sparse, (dims, results, given))
+            for op_id, step_id, name, is_update, is_sparse, dims, results, given in rows
         ]
 
     @cached_property
@@ -331,6 +340,8 @@ def _fitted(
     op: _Op, others: Sequence[_Op], batches: Sequence[int], to_batch: int
 ) -> _Scaled:
     """Scale an op by fitting its numbers as affine functions of the batch size."""
+    if op.is_sparse:
+        return _unsized(op)
     columns = zip(op.texts, *(other.texts for other in others), strict=True)
     try:
         texts = [_text_fitted(several, batches, to_batch) for several in columns]
@@ -365,6 +376,10 @@ def _scaled(op: _Op, dims: str | None, results: str | None, values: str) -> _Sca
     )
 
 
+def _unsized(op: _Op) -> _Scaled:
+    return _Scaled(unknown=f"{op.name}: the size of a sparse tensor is not recorded")
+
+
 def _elements(text: str | None) -> int:
     """The number of elements of all tensors."""
     found = 0
@@ -379,9 +394,12 @@ def _elements(text: str | None) -> int:
 
 def _inferred(op: _Op, dimensions: Dimensions, to_batch: int) -> _Scaled:
     """Scale an op's batch dimensions in proportion to the batch size."""
-    if op.is_update:
+    tensors = [dims for argument in shapes(op.texts[0]) for dims in argument if dims]
+    if op.is_sparse:
+        return _unsized(op)
+    if op.is_update and dimensions.are_of_model(tensors):
         return _Scaled()
-    if not any(dims for argument in shapes(op.texts[0]) for dims in argument):
+    if not tensors:
         return _Scaled(unknown=f"{op.name}: no tensors with recorded shapes")
     texts: list[str | None] = []
     for text in op.texts[:2]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Dims = tuple[int, ...]
 Place = tuple[Dims, int]
@@ -24,6 +24,12 @@ Place = tuple[Dims, int]
 
 CONSTANT, BATCH, UNKNOWN, BOTH = "constant", "batch", "unknown", "both"
 
+_SPARSE = (
+    "_sparse_coo_tensor_unsafe",
+    "_sparse_coo_tensor_with_dims_and_tensors",
+    "sparse_coo_tensor",
+)
+"""Ops that make sparse tensors of indices and values."""
 _IMAGES = 4
 """Number of dimensions of images and of attention's inputs."""
 _MATRIX = 2
@@ -102,11 +108,13 @@ class Dimensions:
     _above: dict[Place, Place] = field(default_factory=dict)
     _kinds: dict[Place, set[str]] = field(default_factory=dict)
     _folded: dict[tuple[Place, tuple[Place, ...]], None] = field(default_factory=dict)
+    _sparse: frozenset[Dims] = frozenset()
+    """Shapes of the indices and values of sparse tensors, as of gradients."""
 
     @classmethod
     def of(cls, calls: Sequence[Call], batch: int) -> Dimensions:
         """Infer the kinds from the ops of a recording."""
-        found = cls(batch)
+        found = cls(batch, _sparse=frozenset(d for c in calls for d in _stored(c)))
         for call in calls:
             _apply(found, call)
         found._settle()
@@ -116,19 +124,25 @@ class Dimensions:
         """The kind of a dimension: `BATCH`, `CONSTANT`, `UNKNOWN` or `BOTH`.
 
         A size that is not a multiple of the batch size is constant, except for a vector
-        of offsets, which may have one element more or less.
+        of offsets, which may have one element more or less, and for sparse tensors: how
+        many values these have may follow from values.
         """
         dims, at = place
         kinds = self._kinds.get(self._root(place), set())
         if dims[at] % self.batch:
             is_near = (dims[at] + 1) % self.batch in {0, 2 % self.batch}
             is_list = len(dims) == 1 and dims[at] > 1 and is_near
-            return UNKNOWN if is_list and not kinds else CONSTANT
+            may_grow = is_list or (dims in self._sparse and dims[at] > 1)
+            return UNKNOWN if may_grow and not kinds else CONSTANT
         if not dims[at]:
             return CONSTANT
         if len(kinds) > 1:
             return BOTH
         return next(iter(kinds), UNKNOWN)
+
+    def are_of_model(self, call_dims: Iterable[Dims]) -> bool:
+        """Whether an update of these tensors has sizes of the model only."""
+        return self._sparse.isdisjoint(call_dims)
 
     def same(self, one: Place, other: Place) -> None:
         """Record that two dimensions are the same, if their sizes agree."""
@@ -239,7 +253,8 @@ def _apply(found: Dimensions, call: Call) -> None:
     """Apply the rule of an op to the dimensions of its tensors."""
     if call.is_update:
         for dims in call.tensors:
-            found.constant(dims)
+            if found.are_of_model([dims]):
+                found.constant(dims)
         return
     if call.collective:
         _collective(found, call)
@@ -250,6 +265,11 @@ def _apply(found: Dimensions, call: Call) -> None:
     rule = next((r for p, r in _RULES.items() if re.fullmatch(p, call.bare_name)), None)
     if rule is not None:
         rule(found, call)
+
+
+def _stored(call: Call) -> list[Dims]:
+    """The indices and values of a sparse tensor that an op makes."""
+    return call.tensors if call.bare_name in _SPARSE else []
 
 
 def _collective(found: Dimensions, call: Call) -> None:
@@ -395,11 +415,28 @@ def _looked_up_backward(found: Dimensions, call: Call) -> None:
             found.same((gradient, at), (indices, at))
 
 
+def _sparse_gradient(found: Dimensions, call: Call) -> None:
+    """A table's gradient has a row per index: the gradient of that lookup."""
+    gradient, indices = call.dims(0), call.dims(1)
+    if len(gradient) > 1 and len(indices) == 1:
+        found.rows(indices)
+        found.same((indices, 0), (gradient, 0))
+        found.constant(gradient, -1)
+
+
+def _sparse_made(found: Dimensions, call: Call) -> None:
+    """A sparse tensor of a table has as many rows of values as indices."""
+    indices, values = (*call.tensors, (), ())[:2]
+    if len(indices) == len(values) == _MATRIX:
+        found.same((indices, 1), (values, 0))
+        found.constant(values, -1)
+
+
 def _losses(found: Dimensions, call: Call) -> None:
-    """Losses compare examples."""
+    """Losses compare examples; scores of all pairs of a batch have two of them."""
     for dims in call.tensors:
         found.rows(dims)
-        if len(dims) == _MATRIX:
+        if len(dims) == _MATRIX and dims[0] != dims[1]:
             found.constant(dims, 1)
 
 
@@ -518,6 +555,8 @@ _RULES: dict[str, Callable[[Dimensions, Call], None]] = {
     r"\w*(layer|rms)_?norm\w*": _normalised,
     "embedding": _looked_up,
     "embedding_dense_backward": _looked_up_backward,
+    "embedding_sparse_backward": _sparse_gradient,
+    "|".join(_SPARSE): _sparse_made,
     "_embedding_bag_dense_backward|_embedding_bag_backward": _bags_backward,
     "_?embedding_bag(_forward_only)?": _bags,
     r"nll_loss\w*|cross_entropy\w*|\w+_loss|binary_cross_entropy\w*": _losses,

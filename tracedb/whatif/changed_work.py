@@ -43,6 +43,7 @@ _PROBLEMS = "prediction.kernel_problem"
 _ROOFLINE = "prediction.kernel_roofline"
 _WORK = "prediction.kernel_work"
 _OP_WORK = "prediction.op_work"
+_SHAPES = "prediction.op_shape"
 _DEVICES = "prediction.kernel_device"
 _COPIES = "prediction.gpu_copy"
 _MESSAGES = "prediction.op_collective"
@@ -99,14 +100,23 @@ WHERE
 """
 _STORED_OPS = f"""
 INSERT INTO {OPS}
-SELECT $change, op_id, trace_id, family, flops, read_bytes + written_bytes
-FROM {{work}}
+SELECT
+    $change,
+    op_id,
+    trace_id,
+    coalesce(family, 'unknown'),
+    flops,
+    read_bytes + written_bytes,
+    input_bytes
+FROM {{work}} AS work
+FULL JOIN (SELECT op_id, trace_id, input_bytes FROM {{shape}}) AS shape
+    USING (op_id, trace_id)
 WHERE trace_id IN (SELECT trace_id FROM prediction.op_change)
 """
 _PARTS_OF_BANDS = """
-SELECT scenario, least(count(DISTINCT family), 4)
-FROM prediction.changed_time
-WHERE high_ratio > low_ratio
+SELECT scenario, max(part)
+FROM prediction.band_part
+WHERE width_ns > 0
 GROUP BY scenario
 ORDER BY scenario
 """
@@ -197,9 +207,9 @@ def are_changed(edits: Sequence[Edit]) -> bool:
 
 
 def bounded(cursor: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> list[Edit]:
-    """The scenarios with changed GPU work, once for each end of each part's band.
+    """The scenarios with changed work, once for each end of each part's band.
 
-    The names of these scenarios begin with that of the end (`prediction.bounded_time`).
+    The names of these scenarios begin with that of the end (`prediction.scenario_end`).
     """
     if not are_changed(edits):
         return []
@@ -239,7 +249,9 @@ def estimate(cursor: duckdb.DuckDBPyConnection, stored: str) -> None:
                 with registered(cursor, "estimate", estimate):
                     cursor.execute(query, {"change": elsewhere.change})
             if on_host:
-                query = _STORED_OPS.format(work=f"{database}.{_OP_WORK}")
+                query = _STORED_OPS.format(
+                    work=f"{database}.{_OP_WORK}", shape=f"{database}.{_SHAPES}"
+                )
                 cursor.execute(query, {"change": elsewhere.change})
 
 

@@ -108,8 +108,8 @@ class Edit(Change, frozen=True, kw_only=True):
 
     scenario: str
     bound: str | None = None
-    """The end of the band that a part of changed GPU work takes, as in
-    `prediction.bounded_time`; only simulations set it."""
+    """The end of the band that a part of changed work takes, as in
+    `prediction.scenario_end`; only simulations set it."""
 
 
 UNPROFILED = Edit(scenario="unprofiled", target="profiler", factor=0)

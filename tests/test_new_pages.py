@@ -68,7 +68,7 @@ def test_the_heap_is_that_of_glibc(most: float) -> None:
         told(glibc_heap.changes(seed, most)) / elsewhere(GLIBC, seed, most)
         for seed in range(12)
     ]
-    assert median(ratios) == pytest.approx(1, abs=0.05)
+    assert median(ratios) == pytest.approx(1, abs=0.1)
 
 
 def test_memory_that_is_used_again_has_no_new_pages() -> None:

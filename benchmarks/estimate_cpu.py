@@ -2,10 +2,10 @@
 
     python benchmarks/estimate_cpu.py
 
-measures three models at five batch sizes, then this CPU (`tracedb kernels cpu`), with
-one thread and with two, with the C library's usual memory and with kept memory, and
-rewrites the page's part below "How good steps on a CPU are". The models are those of
-`cpu_batch.py`, of which measuring the CPU knows nothing.
+measures the models of the goals at five batch sizes, then this CPU (`tracedb kernels
+cpu`), with one thread and with two, with the C library's usual memory and with kept
+memory, and rewrites the page's part below "How good steps on a CPU are". The models are
+the first of `cpu_models.py`, of which measuring the CPU knows nothing.
 All of it comes before whatever else runs on the machine: that takes a system which
 allows it.
 """
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import cpu_batch
 import msgspec
 import side_by_side
+from cpu_models import GOAL_MODELS
 from measure import cache, tell
 from pages import machine, table
 from whatif_pairs import MEMORY, NEEDED
@@ -94,7 +95,7 @@ def work(threads: int, folder: Path) -> None:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     else:
         side_by_side._pinned = lambda: "on all cores"  # noqa: SLF001 (it is for one core)
-    for model in cpu_batch.BATCHES:
+    for model in GOAL_MODELS:
         tell(f"{model}, {threads} threads")
         makes = [partial(program, threads, model, number) for number in NUMBERS]
         with side_by_side.running(makes) as runners:
@@ -115,7 +116,7 @@ def rows_of(memory: str, threads: int, folder: Path) -> Iterator[Row]:
     """Measured and estimated times."""
     import tracedb
 
-    for model in cpu_batch.BATCHES:
+    for model in GOAL_MODELS:
         text = (folder / f"{model}.json").read_bytes()
         turns = msgspec.json.decode(text, type=list[list[list[side_by_side.Sample]]])
         quick_ns = side_by_side.quick(s for each in turns for t in each for s in t)
@@ -128,7 +129,7 @@ def rows_of(memory: str, threads: int, folder: Path) -> Iterator[Row]:
                 made["step"]()
 
             found = tracedb.estimate(step, cpu=folder / "cpu")
-            batch = round(cpu_batch.BATCHES[model] * cpu_batch.FACTORS[number])
+            batch = cpu_batch.batch_of(model, cpu_batch.FACTORS[number])
             measured = cpu_batch.spread(turns[number], quick_ns)
             yield Row(
                 memory, threads, model, batch, *measured,
@@ -168,7 +169,7 @@ def page(rows: Sequence[Row]) -> Iterator[str]:
 
 def _results(rows: Sequence[Row]) -> Iterator[list[str]]:
     for memory, threads in product(MEMORIES, THREADS):
-        for model in (*cpu_batch.BATCHES, "all"):
+        for model in (*GOAL_MODELS, "all"):
             some = [
                 row
                 for row in rows

@@ -28,9 +28,10 @@ known AS (
             inside.input_dims -> '$[0]',
             inside.start_ns
         ) FILTER (json_array_length(inside.input_dims, '$[0]') > 0) AS first_dims,
+        any_value(op.input_dims -> '$[0]') AS dense_dims,
         -- What has the size of the dense tensor is not the values.
         CASE
-            WHEN first_dims <> any_value(op.input_dims -> '$[0]') THEN first_dims
+            WHEN json_array_length(dense_dims) > 0 AND first_dims <> dense_dims THEN first_dims
         END AS value_dims
     FROM asking
     INNER JOIN staging.op AS op USING (op_id)

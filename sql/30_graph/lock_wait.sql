@@ -16,7 +16,7 @@ CREATE TABLE graph.lock_wait (
     -- [ns] When the other thread had done its part: the end of its last op, if it ended the wait
     -- soon after that, or when it did so.
     end_ns,
-    -- Start of the rest of the waiting thread.
+    -- [ns] Start of the rest of the waiting thread.
     rest_start_ns,
     -- The other thread; NULL if none of its ops are recorded.
     worker_thread_id,

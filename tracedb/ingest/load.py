@@ -17,17 +17,17 @@ from tracedb.ingest import (
     execution_graph,
     files,
     kineto,
-    onnx_runtime,
-    paddle,
     repeats,
-    unitrace,
 )
 from tracedb.ingest.decompress import Text, unreadable
 from tracedb.ingest.events import Cutter
 from tracedb.ingest.foreign import chakra, operations, reader_of
 from tracedb.ingest.issues import Issues
 from tracedb.ingest.json_text import entries, joined
+from tracedb.ingest.onnx_runtime import ONNX_RUNTIME
+from tracedb.ingest.paddle import PADDLE
 from tracedb.ingest.prefetch import prefetch
+from tracedb.ingest.unitrace import UNITRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -233,9 +233,9 @@ def _load(
     if cutter.format == "kineto":
         dropped = repeats.drop(connection, trace_id, cutter.issues)
         autograd.categorise(connection, trace_id)
-        for other in (onnx_runtime, paddle, unitrace):
+        for other in (ONNX_RUNTIME, PADDLE, UNITRACE):
             if not tool and other.categorise(connection, trace_id):
-                tool = other.TOOL
+                tool = other.name
         # Bounds take times away, and count that themselves.
         _count(connection, _UNUSABLE, trace_id, cutter.issues)
         bounds.bound(connection, trace_id, cutter.issues)

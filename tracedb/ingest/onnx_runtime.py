@@ -7,16 +7,9 @@ device. Nodes become ops of their type, with a node's name as an argument.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from tracedb.ingest.other_profiler import OtherProfiler
 
-from tracedb.duck import scalar
-
-if TYPE_CHECKING:
-    import duckdb
-
-__all__ = ["TOOL", "categorise"]
-
-TOOL = "ONNX Runtime"
+__all__ = ["ONNX_RUNTIME"]
 
 _ANY = """
 SELECT true FROM raw.event
@@ -61,11 +54,4 @@ SET
 WHERE trace_id = $trace_id AND ph = 'X' AND cat IN ('Session', 'Node', 'Kernel', 'Api')
 """
 
-
-def categorise(connection: duckdb.DuckDBPyConnection, trace_id: int) -> bool:
-    """Name the categories of a trace's events, if ONNX Runtime wrote them."""
-    values = {"trace_id": trace_id}
-    is_of_it = bool(scalar(connection, _ANY, values))
-    if is_of_it:
-        connection.execute(_CATEGORISE, values)
-    return is_of_it
+ONNX_RUNTIME = OtherProfiler("ONNX Runtime", _ANY, _CATEGORISE)

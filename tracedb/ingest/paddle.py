@@ -9,16 +9,9 @@ their categories.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from tracedb.ingest.other_profiler import OtherProfiler
 
-from tracedb.duck import scalar
-
-if TYPE_CHECKING:
-    import duckdb
-
-__all__ = ["TOOL", "categorise"]
-
-TOOL = "PaddlePaddle profiler"
+__all__ = ["PADDLE"]
 
 _TIME = r"\[\d+(\.\d+)? [mu]s\]$"
 _ANY = rf"""
@@ -96,11 +89,4 @@ FROM (
 WHERE event_id = found_id
 """
 
-
-def categorise(connection: duckdb.DuckDBPyConnection, trace_id: int) -> bool:
-    """Name the categories of a trace's events, if PaddlePaddle wrote them."""
-    values = {"trace_id": trace_id}
-    is_of_it = bool(scalar(connection, _ANY, values))
-    if is_of_it:
-        connection.execute(_CATEGORISE, values)
-    return is_of_it
+PADDLE = OtherProfiler("PaddlePaddle profiler", _ANY, _CATEGORISE)

@@ -7,16 +7,9 @@ call that submits it has the number of the work; a call can submit several.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from tracedb.ingest.other_profiler import OtherProfiler
 
-from tracedb.duck import scalar
-
-if TYPE_CHECKING:
-    import duckdb
-
-__all__ = ["TOOL", "categorise"]
-
-TOOL = "unitrace"
+__all__ = ["UNITRACE"]
 
 _ANY = """
 SELECT true FROM raw.event
@@ -86,11 +79,4 @@ FROM (
 WHERE event_id = found_id
 """
 
-
-def categorise(connection: duckdb.DuckDBPyConnection, trace_id: int) -> bool:
-    """Name the categories of a trace's events, if unitrace wrote them."""
-    values = {"trace_id": trace_id}
-    is_of_it = bool(scalar(connection, _ANY, values))
-    if is_of_it:
-        connection.execute(_CATEGORISE, values)
-    return is_of_it
+UNITRACE = OtherProfiler("unitrace", _ANY, _CATEGORISE)

@@ -22,11 +22,12 @@ from tracedb.whatif.batch_dims import (
     BOTH,
     CONSTANT,
     UNKNOWN,
-    Call,
     Dimensions,
-    recorded_batch,
-    shapes,
+    reshaped,
 )
+from tracedb.whatif.batch_rules import inferred_dimensions
+from tracedb.whatif.batch_size import recorded_batch
+from tracedb.whatif.op_shapes import Call, shapes
 
 HERE, THERE = 8, 24
 """Many sizes of the models are multiples of the first batch size."""
@@ -159,7 +160,7 @@ def test_inferred_sizes_match_another_recording(
     here, there = (recorded(make, batch) for batch in (HERE, THERE))
     assert [call.name for call in here] == [call.name for call in there]
     assert recorded_batch(here) == HERE
-    found = Dimensions.of(here, HERE)
+    found = inferred_dimensions(here, HERE)
     counts: Counter[tuple[str, bool]] = Counter()
     for one, other in zip(here, there, strict=True):
         for dims, wanted in zip(one.tensors, other.tensors, strict=True):
@@ -177,12 +178,13 @@ def test_inferred_sizes_match_another_recording(
 
 def inferred(*calls: Call, batch: int = 64) -> Dimensions:
     """What is inferred from ops."""
-    return Dimensions.of(calls, batch)
+    return inferred_dimensions(calls, batch)
 
 
 def of(name: str, *dims: tuple[int, ...], is_update: bool = False) -> Call:
     """An op of tensors."""
-    return Call(name, tuple((one,) for one in dims), is_update=is_update)
+    arguments = tuple((one,) if one else () for one in dims)
+    return Call(name, arguments, is_update=is_update)
 
 
 def test_ambiguous_sizes_are_not_guessed() -> None:
@@ -219,6 +221,108 @@ def test_which_collectives_grow_with_the_batch() -> None:
     )
     assert found.kind(((6400,), 0)) == CONSTANT
     assert found.kind(((12800,), 0)) == BATCH
+
+
+def test_old_convolutions_name_their_gradients() -> None:
+    """What the gradient of the weights is computed from are images, not weights."""
+    images, gradient, weight = (64, 3, 8, 8), (64, 16, 8, 8), (16, 3, 3, 3)
+    found = inferred(
+        of("aten::cudnn_convolution_backward_weight", (), gradient, images),
+        of("aten::cudnn_convolution_backward_input", (), gradient, weight),
+    )
+    assert found.kind((images, 0)) == found.kind((gradient, 0)) == BATCH
+    assert found.kind((weight, 0)) == CONSTANT
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_recurrent_layers_of_cudnn(place: int) -> None:
+    """Their inputs may begin with the batch or the length; states show which."""
+    inputs = (64, 128, 10) if place == 0 else (128, 64, 10)
+    states, weights = (2, 64, 20), ((1280, 20), (1280,))
+    call = Call("aten::_cudnn_rnn", ((inputs,), weights, (), (), (states,), (states,)))
+    found = inferred(call)
+    assert [found.kind((inputs, at)) == BATCH for at in range(2)] == [
+        place == 0,
+        place == 1,
+    ]
+    assert [found.kind((states, at)) for at in range(3)] == [CONSTANT, BATCH, CONSTANT]
+    assert found.kind(((1280, 20), 0)) == CONSTANT
+
+
+def test_lookups_in_several_tables() -> None:
+    """FBGEMM's indices and offsets follow the vectors of the tables."""
+    name = "fbgemm::split_embedding_codegen_lookup_adagrad_function"
+    found = inferred(of(name, (6400,), (3,), (4,), (), (4,), (1536,), (193,)))
+    assert found.kind(((6400,), 0)) == CONSTANT
+    assert found.kind(((1536,), 0)) == found.kind(((193,), 0)) == BATCH
+
+
+def test_lengths_of_several_tables() -> None:
+    """Of lengths [tables, batch], the second dimension grows, and so do indices."""
+    found = inferred(of("fbgemm::permute_2D_sparse_data", (128,), (128, 64), (4096,)))
+    assert found.kind(((128, 64), 0)) == CONSTANT
+    assert found.kind(((128, 64), 1)) == found.kind(((4096,), 0)) == BATCH
+
+
+def test_dimensions_without_an_index_are_kept() -> None:
+    """Pairs of features are selected for each example."""
+    call = Call("aten::index", (((64, 27, 27),), ((), (128,), (128,))))
+    found = inferred(call, of("aten::linear", (64, 128), (3, 128)))
+    assert found.kind(((64, 27, 27), 0)) == BATCH
+
+
+def test_results_of_all_to_all_grow() -> None:
+    """A rank receives other sizes than it sends."""
+    call = Call(
+        "record_param_comms",
+        (((640,),),),
+        collective="all_to_all",
+        results=((1280,),),
+    )
+    assert inferred(call).kind(((1280,), 0)) == BATCH
+
+
+def test_one_example_is_told_from_other_sizes_of_one() -> None:
+    """The first dimension is the batch's where an op says so; others are not."""
+    found = inferred(
+        of("aten::conv1d", (1, 3, 9), (5, 3, 1)),
+        of("aten::mul", (95, 1), (95, 1)),
+        of("aten::mul", (1,), (1,)),
+        batch=1,
+    )
+    assert [found.kind(((1, 3, 9), at)) for at in range(3)] == [
+        BATCH,
+        CONSTANT,
+        CONSTANT,
+    ]
+    assert found.kind(((95, 1), 1)) == found.kind(((1,), 0)) == UNKNOWN
+
+
+def test_one_example_in_reshaped_tensors() -> None:
+    """A dimension that one of size 1 was folded into grows; others do not."""
+    found = Dimensions(1)
+    found.rows((1, 8, 16, 4))
+    reshaped(found, (1, 8, 16, 4), (8, 16, 4))
+    reshaped(found, (1, 8, 16, 4), (1, 128, 4))
+    found.settle()
+    assert found.kind(((8, 16, 4), 0)) == BATCH
+    assert found.kind(((1, 128, 4), 0)) == BATCH
+
+
+def test_rows_that_others_divide_are_no_batch() -> None:
+    """A product of examples and words is not the batch size."""
+    words, rows = (8, 19, 66), (152, 66)
+    layer = Call("aten::addmm", (((5,),), (rows,), ((66, 5),)))
+    head = Call("aten::addmm", (((5,),), ((8, 66),), ((66, 5),)))
+    assert recorded_batch([layer]) == 152
+    assert recorded_batch([layer, of("aten::mul", words)]) is None
+    assert recorded_batch([layer, of("aten::mul", words), head]) == 8
+
+
+def test_a_single_row_is_no_batch_size() -> None:
+    """With one example, another dimension may come first; images have it first."""
+    assert recorded_batch([of("aten::linear", (1, 8), (8, 8))]) is None
+    assert recorded_batch([of("aten::conv2d", (1, 3, 8, 8), (5, 3, 1, 1))]) == 1
 
 
 def test_inconsistent_inputs_give_no_batch_size() -> None:

@@ -7,6 +7,7 @@ has to equal, to the nanosecond, the program with the other shapes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from executed import assert_foretold, case, predict
-from launched import FLOAT, Op, write
+from launched import FLOAT, Op, event, write
 from msgspec import structs
 from support import Ingested, rows
 from test_changed_work import (
@@ -278,6 +279,23 @@ def test_a_recorded_batch_needs_another(database: tracedb.Database) -> None:
         database.simulate(["replay"], [edit]),
     ):
         pass
+
+
+def test_work_from_before_the_recording_is_no_objection(tmp_path: Path) -> None:
+    """GPU work without a launch concerns no recorded step, however long it takes."""
+    path = tmp_path / "trace.json"
+    write(path, [Op("aten::addmm", [[4], [8, 4], [4, 4]], [FLOAT] * 3)] * 3)
+    page = json.loads(path.read_text())
+    place = {"device": 0, "stream": 7, "correlation": 99_999}
+    early = event("kernel", "other", 0, 900, place) | {"pid": 0, "tid": 7}
+    page["traceEvents"].append(early)
+    path.write_text(json.dumps(page))
+    with tracedb.open() as db:
+        db.ingest([path])
+        edits = settings("more", "batch=32 from_batch=8")
+        with db.simulate(["replay"], edits) as beside:
+            counted = "SELECT count(*) FROM reference.scaled_argument"
+            assert rows(beside, counted) == [(3,)]
 
 
 def test_ops_with_odd_sizes_have_unknown_ones(tmp_path: Path) -> None:

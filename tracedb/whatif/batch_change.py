@@ -3,7 +3,7 @@
 If other runs in the database execute the same ops at other batch sizes, each size is
 fitted as an affine function of the batch size, as `tracedb estimate --sweep` does
 (`tracedb.from_code.sizes`). Otherwise the batch dimensions are inferred from the ops of
-the recording (`batch_dims`). Unknown sizes are stored with the reason; if they
+the recording (`batch_rules`). Unknown sizes are stored with the reason; if they
 concern much of the GPU time (without GPU work, of the op time), the edit is refused.
 """
 
@@ -19,15 +19,10 @@ from typing import TYPE_CHECKING, Any
 from tracedb.duck import registered
 from tracedb.errors import ScenarioError
 from tracedb.from_code.sizes import evaluate, fitted, join_text, split_text
-from tracedb.whatif.batch_dims import (
-    BOTH,
-    CONSTANT,
-    UNKNOWN,
-    Call,
-    Dimensions,
-    recorded_batch,
-    shapes,
-)
+from tracedb.whatif.batch_dims import BOTH, CONSTANT, UNKNOWN
+from tracedb.whatif.batch_rules import inferred_dimensions
+from tracedb.whatif.batch_size import recorded_batch
+from tracedb.whatif.op_shapes import Call, shapes
 from tracedb.words import share, shortened
 
 if TYPE_CHECKING:
@@ -35,7 +30,8 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from tracedb.whatif.batch_dims import Dims
+    from tracedb.whatif.batch_dims import Dimensions
+    from tracedb.whatif.op_shapes import Dims
 
 TABLE = "reference.scaled_argument"
 _MOST = 0.05
@@ -54,10 +50,11 @@ FROM prediction.op_change
 WHERE value_count = 1
 ORDER BY ALL
 """
-# Ops of optimizers and gradient accumulation have sizes of the model only.
-_UPDATING = """
+# Ops of optimizers and gradient accumulation have sizes of the model only. Other fused
+# ops, as `aten::_fused_rms_norm`, update nothing in place.
+_UPDATING = r"""
 op.name LIKE '%AccumulateGrad%'
-    OR regexp_matches(op.name, '^aten::_(foreach|fused|amp)_')
+    OR regexp_matches(op.name, '^aten::_(foreach_|amp_|fused_\w+_$)')
     OR coalesce(op.start_ns < optimizer.end_ns, false)
 """
 _OPTIMIZER = """
@@ -75,7 +72,8 @@ SELECT
     op.concrete_inputs::VARCHAR AS given,
     {_UPDATING} AS is_update,
     copied.op_id IS NOT NULL AS is_copied,
-    max(coalesce(collective.kind, '')) AS kind
+    max(coalesce(collective.kind, '')) AS kind,
+    et.output_dims::VARCHAR AS results
 FROM staging.op AS op
 LEFT JOIN staging.op_et AS et ON op.op_id = et.op_id
 LEFT JOIN (
@@ -106,7 +104,11 @@ SELECT
     ),
     argument.input_dims,
     argument.output_dims,
-    argument.concrete_inputs::VARCHAR
+    argument.concrete_inputs::VARCHAR,
+    list_has_any(
+        from_json(argument.input_types, '["VARCHAR"]'),
+        (SELECT list(dtype) FROM prediction.op_dtype)
+    )
 FROM prediction.op_argument AS argument
 INNER JOIN staging.op AS op USING (op_id)
 INNER JOIN (
@@ -160,12 +162,17 @@ work AS (
         END AS problem
     FROM prediction.work_change AS work
     INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
+    LEFT JOIN staging.step_work USING (gpu_op_id)
     LEFT JOIN {TABLE} AS scaled
         ON
             work.to_batch = scaled.to_batch
             AND work.from_batch = scaled.from_batch
             AND work.op_id = scaled.op_id
-    WHERE work.to_batch IS NOT NULL AND value_count = 1
+    -- What was launched before the recording began concerns no recorded step.
+    WHERE
+        work.to_batch IS NOT NULL
+        AND value_count = 1
+        AND (gpu_op.call_id IS NOT NULL OR step_id IS NOT NULL)
 )
 
 SELECT scenario, problem, sum(time_ns)::BIGINT AS problem_ns
@@ -187,11 +194,13 @@ class _Op:
     """Whether it has sparse tensors of unknown size."""
     texts: tuple[str | None, str | None, str | None]
     """JSON of the arguments' dimensions, the results' dimensions and the values."""
+    has_tensors: bool
+    """Whether a type of its arguments is that of a tensor."""
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Equal for ops with equal records."""
-        return self.name, self.is_update, self.is_sparse, *self.texts
+        return self.name, self.is_update, self.is_sparse, *self.texts, self.has_tensors
 
     @cached_property
     def words(self) -> str:
@@ -212,7 +221,7 @@ class _Scaled:
 
 
 @dataclass
-class _Trace:
+class RecordedTrace:
     """A trace, and what its ops tell about the batch size."""
 
     connection: duckdb.DuckDBPyConnection
@@ -225,8 +234,14 @@ class _Trace:
         """All distinct ops with shapes."""
         rows = self.connection.execute(_CALLS, {"trace": self.trace_id}).fetchall()
         return [
-            Call(name, shapes(dims), tuple(map(str, json.loads(given or "[]"))), *flags)
-            for name, dims, given, *flags in rows
+            Call(
+                name,
+                shapes(dims),
+                tuple(map(str, json.loads(given or "[]"))),
+                *(is_update, is_copied, collective),
+                tuple(one for tensors in shapes(results) for one in tensors if one),
+            )
+            for name, dims, given, is_update, is_copied, collective, results in rows
         ]
 
     @cached_property
@@ -234,8 +249,9 @@ class _Trace:
         """The ops that launch GPU work, in order."""
         rows = self.connection.execute(_OPS, {"trace": self.trace_id}).fetchall()
         return [
-            _Op(op_id, step_id, name, is_update, is_sparse, (dims, results, given))
-            for op_id, step_id, name, is_update, is_sparse, dims, results, given in rows
+            _Op(op, step, name, is_update, is_sparse, (dims, results, given), typed)
+            for (op, step, name, is_update, is_sparse, *texts, typed) in rows
+            for dims, results, given in [texts]
         ]
 
     @cached_property
@@ -262,7 +278,7 @@ class _Trace:
     def dimensions(self, batch: int) -> Dimensions:
         """The inferred dimensions for a batch size; cached."""
         if batch not in self._dimensions:
-            self._dimensions[batch] = Dimensions.of(self.calls, batch)
+            self._dimensions[batch] = inferred_dimensions(self.calls, batch)
         return self._dimensions[batch]
 
 
@@ -277,12 +293,12 @@ class _Others:
     """The smallest size that grows with the batch size."""
 
     @classmethod
-    def of(cls, trace: _Trace) -> _Others | None:
+    def of(cls, trace: RecordedTrace) -> _Others | None:
         """The steps with the same ops as the typical one; `None` if there are none."""
         rows = trace.connection.execute(_OTHERS, {"trace": trace.trace_id}).fetchall()
         steps, ratios, sizes = [], [], set()
         for trace_id, run_id in rows:
-            step = _Trace(trace.connection, trace_id, run_id).typical
+            step = RecordedTrace(trace.connection, trace_id, run_id).typical
             if not step or _forms(step) != _forms(trace.typical):
                 continue
             grown = _grown(trace.typical, step)
@@ -294,7 +310,9 @@ class _Others:
             sizes |= {a for a, b in grown if Fraction(b, a) == ratio}
         return cls(steps, ratios, min(sizes)) if steps else None
 
-    def scaled(self, trace: _Trace, batch: int, to_batch: int) -> dict[int, _Scaled]:
+    def scaled(
+        self, trace: RecordedTrace, batch: int, to_batch: int
+    ) -> dict[int, _Scaled]:
         """The scaled ops of steps equal to the typical one, by op id."""
         sizes = [Fraction(batch), *(batch * ratio for ratio in self.ratios)]
         if any(size.denominator > 1 for size in sizes):
@@ -399,6 +417,8 @@ def _inferred(op: _Op, dimensions: Dimensions, to_batch: int) -> _Scaled:
         return _unsized(op)
     if op.is_update and dimensions.are_of_model(tensors):
         return _Scaled()
+    if not tensors and op.has_tensors and shapes(op.texts[0]):
+        return _Scaled()  # Tensors without dimensions have one element.
     if not tensors:
         return _Scaled(unknown=f"{op.name}: no tensors with recorded shapes")
     texts: list[str | None] = []
@@ -437,7 +457,8 @@ def _sizes(dims: Dims, dimensions: Dimensions, to_batch: int) -> tuple[list[int]
         if kind in _PROBLEMS:
             return [], f"dimension {at} of {list(dims)} {_PROBLEMS[kind]}"
         is_same = kind == CONSTANT
-        found.append(size if is_same else size // dimensions.batch * to_batch)
+        count, more = divmod(size, dimensions.batch)
+        found.append(size if is_same else count * to_batch + more)
     return found, ""
 
 
@@ -453,11 +474,11 @@ def fill(cursor: duckdb.DuckDBPyConnection) -> None:
     Raises `ScenarioError` if the recorded batch size is unknown, or if for much of the
     GPU time it is unknown how it follows the batch size.
     """
-    traces: dict[int, _Trace] = {}
+    traces: dict[int, RecordedTrace] = {}
     rows: list[tuple[Any, ...]] = []
     for to_batch, from_batch, trace_id in cursor.execute(_CHANGES).fetchall():
-        trace = traces.setdefault(trace_id, _Trace(cursor, trace_id))
-        rows += _rows(trace, to_batch, from_batch)
+        trace = traces.setdefault(trace_id, RecordedTrace(cursor, trace_id))
+        rows += scaled_rows(trace, to_batch, from_batch)
     if not traces:
         return
     _store(cursor, rows)
@@ -472,10 +493,21 @@ def check_ops(cursor: duckdb.DuckDBPyConnection) -> None:
     _check(cursor, _LEFT_OF_OPS, "the time of ops on the CPU")
 
 
-def _rows(trace: _Trace, to_batch: int, from_batch: int) -> list[tuple[Any, ...]]:
-    """The rows of a trace for one requested batch size."""
+def scaled_rows(
+    trace: RecordedTrace, to_batch: int, from_batch: int
+) -> list[tuple[Any, ...]]:
+    """The rows of `reference.scaled_argument` for one requested batch size.
+
+    Raises `ScenarioError` if the recorded batch size (`from_batch`; 0: not given) is
+    unknown, or no op has shapes.
+    """
     others = _Others.of(trace)
     batch = from_batch or trace.recorded_batch or (others.least if others else None)
+    if not any(call.tensors for call in trace.calls):
+        raise ScenarioError(
+            f"batch={to_batch}: no op of trace {trace.trace_id} has shapes; record "
+            "with profile(record_shapes=True), or ingest its execution graph as well"
+        )
     if batch is None:
         raise ScenarioError(
             f"batch={to_batch}: the recorded batch size is unknown, because the inputs "
@@ -502,7 +534,7 @@ def _rows(trace: _Trace, to_batch: int, from_batch: int) -> list[tuple[Any, ...]
 
 
 def _scaled_like(
-    trace: _Trace, op: _Op, alike: set[_Scaled], batch: int, to_batch: int
+    trace: RecordedTrace, op: _Op, alike: set[_Scaled], batch: int, to_batch: int
 ) -> _Scaled:
     """Scale an op outside typical steps like ops with equal records in them."""
     if len(alike) == 1:

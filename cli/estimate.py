@@ -49,7 +49,7 @@ def _starts(
         "tracedb estimate train.py:step --sweep batch=256..4096 --sweep gpu=A100,H100",
         "tracedb estimate train.py:step --gpu H100 --ranks 64 --ranks-per-node 8",
         "tracedb estimate train.py:step --gpu H100 -- --hidden 4096",
-        "tracedb estimate graph.json --gpu A100",
+        "tracedb estimate graph.json --gpu A100 --batch 4096",
         "tracedb estimate graphs/ --gpu A100 --starts 0,5.2,1.1,3",
         "tracedb estimate train.py:step --cpu this-cpu/",
         "tracedb estimate train.py:step --gpu H100 --db step.duckdb",
@@ -73,7 +73,14 @@ def _starts(
     "--batch",
     type=click.IntRange(1),
     metavar="N",
-    help="Batch size, passed as the function's parameter `batch` or `batch_size`.",
+    help="Batch size, passed as the function's parameter `batch` or `batch_size`; or "
+    "of a graph, whose sizes follow it where its ops show that they do.",
+)
+@click.option(
+    "--recorded-batch",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Batch size of the graph, if its inputs do not show it.",
 )
 @click.option(
     "--sweep",
@@ -156,6 +163,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     gpu: str | None,
     cpu: str | None,
     batch: int | None,
+    recorded_batch: int | None,
     sweeps: tuple[str, ...],
     database: str | None,
     library: str | None,
@@ -192,6 +200,10 @@ def estimate(  # noqa: PLR0913 (the options of the command)
             raise click.UsageError("--sweep is of GPUs; estimate a CPU batch by batch")
         if starts:
             raise click.UsageError("--starts is of graphs, and a sweep takes code")
+        if recorded_batch is not None:
+            raise click.UsageError(
+                "--recorded-batch is of graphs, and a sweep takes code"
+            )
         output = to_stdout("table" if format_ == "text" else format_)
         from tracedb.from_code.points import points
         from tracedb.from_code.sweep import estimate_sweep
@@ -227,6 +239,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
             gpu=gpu if cpu is not None else _needed(gpu),
             cpu=cpu,
             batch=batch,
+            recorded_batch=recorded_batch,
             database=database,
             library=library,
             cuda_graph=cuda_graph,

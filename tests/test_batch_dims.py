@@ -17,7 +17,8 @@ import pytest
 import torch
 from torch import nn
 
-from tracedb.whatif.batch_dims import (
+from tracedb.batch.calls import Call, shapes
+from tracedb.batch.dimensions import (
     BATCH,
     BOTH,
     CONSTANT,
@@ -25,9 +26,8 @@ from tracedb.whatif.batch_dims import (
     Dimensions,
     reshaped,
 )
-from tracedb.whatif.batch_rules import inferred_dimensions
-from tracedb.whatif.batch_size import recorded_batch
-from tracedb.whatif.op_shapes import Call, shapes
+from tracedb.batch.recorded import recorded_batch
+from tracedb.batch.rules import inferred_dimensions
 
 HERE, THERE = 8, 24
 """Many sizes of the models are multiples of the first batch size."""
@@ -269,6 +269,33 @@ def test_dimensions_without_an_index_are_kept() -> None:
     call = Call("aten::index", (((64, 27, 27),), ((), (128,), (128,))))
     found = inferred(call, of("aten::linear", (64, 128), (3, 128)))
     assert found.kind(((64, 27, 27), 0)) == BATCH
+
+
+PARTS = {
+    "select": (("", "1", "3"), (64, 30, 7)),
+    "slice": (("", "1", "2", "9223372036854775807", "2"), (64, 9, 30, 7)),
+    "sum": (("", "[1, -1]", "True", ""), (64, 1, 30, 1)),
+    "mean": (("", "[1]", "False", ""), (64, 30, 7)),
+    "split": (("", "10", "2"), (64, 20, 10, 7)),
+    "chunk": (("", "4", "2"), (64, 20, 8, 7)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_keep_the_other_dimensions(name: str) -> None:
+    """What an op takes of a tensor belongs to the same examples."""
+    values, result = PARTS[name]
+    call = Call(f"aten::{name}", (((64, 20, 30, 7),),), values)
+    found = inferred_dimensions([call, of("aten::conv2d", (64, 20, 30, 7))], 64)
+    assert found.kind((result, 0)) == BATCH
+
+
+def test_stacked_tensors_keep_their_dimensions() -> None:
+    """Along a new dimension."""
+    rows = (64, 20)
+    call = Call("aten::stack", ((rows, rows, rows), ()), ("", "1"))
+    found = inferred(call, of("aten::linear", rows, (3, 20)))
+    assert found.kind(((64, 3, 20), 0)) == BATCH
 
 
 def test_results_of_all_to_all_grow() -> None:

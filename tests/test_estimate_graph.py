@@ -455,14 +455,13 @@ def test_a_damaged_graph_is_one_line(
 def test_what_is_not_a_graph_is_refused(
     graphs: dict[str, Path], tmp_path: Path
 ) -> None:
-    """A trace, a missing file, `--batch` and `--sweep` give one line each."""
+    """A trace, a missing file, `--largest-batch` and `--sweep`: one line each."""
     path = tmp_path / "trace.json"
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2}
     path.write_text(json.dumps({"traceEvents": [event | {"pid": 1, "tid": 1}]}))
     assert "a trace, not an execution graph" in refused(path)
     assert "no such file" in refused(tmp_path / "none.json")
-    batch = refused(graphs["images"], "--batch", "8")
-    assert "has a fixed batch size" in batch
+    assert "for code alone" in refused(graphs["images"], "--largest-batch")
     assert "a sweep takes code" in refused(graphs["images"], "--sweep", "batch=1..4")
 
 

@@ -28,6 +28,7 @@ from tracedb.cli.estimate import lines
 from tracedb.cli.main import tracedb as command
 from tracedb.errors import EstimateError
 from tracedb.from_code.collectives import Message
+from tracedb.from_code.graph import read_all
 from tracedb.from_code.graph_job import job_of
 from tracedb.from_code.job_layout import JobLayout, checked_starts
 
@@ -263,7 +264,7 @@ def test_missing_ranks_are_never_last(late: tuple[list[Path], Estimate]) -> None
 def test_graphs_without_members_of_groups(tmp_path: Path) -> None:
     """Early versions have addresses of groups alone; ranks say how many there are."""
     files = job(uneven(2, 2), tmp_path / "job", named=False)
-    found = job_of([*reversed(files)], 8, "A100")
+    found = job_of(read_all([*reversed(files)]), 8, "A100")
     assert [rank.rank for rank in found.ranks] == [0, 1]
     called = [
         node.dispatched.called
@@ -293,7 +294,7 @@ def test_messages_meet(tmp_path: Path) -> None:
 def refused(files: Sequence[Path], ranks: int | None = None) -> str:
     """The line that says why graphs are no job."""
     with pytest.raises(EstimateError) as error:
-        job_of(files, ranks, "A100")
+        job_of(read_all(files), ranks, "A100")
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -347,7 +348,7 @@ def test_what_the_command_refuses(tmp_path: Path) -> None:
     assert "no execution graphs there" in said(f"{tmp_path}/*.et")
     assert "no list of times" in said(*files, "--starts", "0,x")
     assert "with CUDA graphs" in said(*files, "--cuda-graph")
-    assert "fixed batch size" in said(*files, "--batch", "2")
+    assert "batch size is unknown" in said(*files, "--batch", "2")
 
 
 @pytest.mark.parametrize(

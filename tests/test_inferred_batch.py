@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import tracedb
+from tracedb.batch.calls import shapes
 from tracedb.errors import ScenarioError
 from tracedb.whatif.batch_change import RecordedTrace, scaled_rows
-from tracedb.whatif.op_shapes import shapes
 
 HERE, THERE = 6, 15
 OF_CPU = ("aten::fill_", "aten::zero_")

@@ -131,6 +131,7 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     network: float | None = None,
     profiled: bool = False,
     starts_ns: Sequence[int] = (),
+    recorded_batch: int | None = None,
 ) -> Estimate:
     """Estimate a training step on a GPU that you need not have, or on a CPU.
 
@@ -141,7 +142,9 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     communicate as the code does, or otherwise average gradients as
     `DistributedDataParallel` does.
 
-    `step` may also be the file of an execution graph that was recorded on any device;
+    `step` may also be the file of an execution graph that was recorded on any device.
+    Which of its sizes follow the batch size is then inferred from its ops;
+    `recorded_batch` is that of the recording, where its inputs do not show it. And
     `ranks` is then the number of ranks in collectives for which the graph has none. A
     node has `ranks_per_node` of them, each of which sends `network` GB/s to other
     nodes. Several files (the inputs), a folder or a pattern are the graphs of ranks of
@@ -170,6 +173,7 @@ def estimate(  # noqa: PLR0913 (the options of one command)
         network=network,
         profiled=profiled,
         starts_ns=starts_ns,
+        recorded_batch=recorded_batch,
     )
     if cpu is not None:
         _refuse_of_gpus(step, of_gpus)
@@ -197,6 +201,7 @@ class _OfGpus(TypedDict):
     network: float | None
     profiled: bool
     starts_ns: Sequence[int]
+    recorded_batch: int | None
 
 
 def _refuse_of_gpus(step: object, options: _OfGpus) -> None:
@@ -278,9 +283,14 @@ def _on_gpu(  # noqa: PLR0913 (what `estimate` was given)
             *(of_gpus["ranks_per_node"], of_gpus["network"]),
         )
         if is_graph(step):
-            has_size = batch is not None or find_largest_batch
+            if find_largest_batch:
+                raise EstimateError(
+                    f"{step}: the largest batch that fits is found for code alone; "
+                    "compare the memory of the graph at some sizes (--batch)"
+                )
             subject: Subject = _of_graphs(
-                graph_files(step, inputs), device.name, ranks, has_size=has_size
+                *(graph_files(step, inputs), device.name, ranks),
+                *(batch, of_gpus["recorded_batch"]),
             )
             if isinstance(subject, JobRecording) and of_gpus["cuda_graph"]:
                 raise EstimateError(_NO_GRAPHS)
@@ -288,6 +298,10 @@ def _on_gpu(  # noqa: PLR0913 (what `estimate` was given)
         else:
             from tracedb.from_code.recordings import Source
 
+            if of_gpus["recorded_batch"] is not None:
+                raise EstimateError(
+                    f"{step}: only an execution graph has a recorded batch size"
+                )
             refuse_alone(ranks, of_gpus["ranks_per_node"], of_gpus["network"])
             job = Job(ranks, device.per_node)
             first = Source(step, inputs, device.name, job)
@@ -374,21 +388,24 @@ def _is_alike(source: Source, recording: Recording, batch: int | None) -> bool:
 
 
 def _of_graphs(
-    files: Sequence[Path], gpu: str, ranks: int | None, *, has_size: bool
+    files: Sequence[Path],
+    gpu: str,
+    ranks: int | None,
+    batch: int | None,
+    recorded_batch: int | None,
 ) -> Subject:
     """The step of an execution graph, or of those of several ranks, on a GPU."""
-    from tracedb.from_code.graph import read
+    from tracedb.from_code.graph import read_all
+    from tracedb.from_code.graph_batch import at_batch
     from tracedb.from_code.graph_job import job_of
     from tracedb.from_code.graph_program import subject
 
-    if has_size:
-        raise EstimateError(
-            f"{files[0]}: an execution graph has a fixed batch size, the one that it "
-            "was recorded with"
-        )
-    if len(files) > 1:
-        return job_of(files, ranks, gpu)
-    return subject(read(files[0]), ranks, gpu=gpu)
+    graphs = read_all(files)
+    if batch is not None:
+        graphs = [at_batch(graph, batch, recorded_batch) for graph in graphs]
+    if len(graphs) > 1:
+        return job_of(graphs, ranks, gpu)
+    return subject(graphs[0], ranks, gpu=gpu)
 
 
 def known(

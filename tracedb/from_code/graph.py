@@ -136,11 +136,18 @@ class Values:
 
 @dataclass(frozen=True)
 class Graph:
-    """An execution graph: the top-level ops of all threads, and all nodes by id."""
+    """An execution graph: the top-level ops of all threads, and all nodes by id.
+
+    `batch` is the batch size that its sizes were changed to from the recorded one, if
+    they were; `unsure` are the ops whose sizes were not, a line each.
+    """
 
     path: str
     threads: list[GraphNode]
     nodes: dict[int, GraphNode]
+    batch: int | None = None
+    recorded_batch: int | None = None
+    unsure: tuple[str, ...] = ()
 
 
 _DEEPEST = 200

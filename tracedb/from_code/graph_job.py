@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tracedb.errors import EstimateError
 from tracedb.from_code.collectives import POINT_TO_POINT, Message
-from tracedb.from_code.graph import Graph, read_all
 from tracedb.from_code.graph_collectives import (
     Groups,
     group_of,
@@ -29,9 +28,8 @@ from tracedb.from_code.job_recording import JobRecording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
-    from tracedb.from_code.graph import GraphNode
+    from tracedb.from_code.graph import Graph, GraphNode
     from tracedb.from_code.graph_program import Program
     from tracedb.from_code.graph_step import GraphStep
     from tracedb.from_code.memory import Memory
@@ -48,8 +46,12 @@ class GraphRank:
 
     rank: int
     program: Program
-    batch: None = None
     takes_batch: bool = False
+
+    @property
+    def batch(self) -> int | None:
+        """Its batch size, if known."""
+        return self.program.batch
 
     @property
     def root(self) -> Node:
@@ -216,13 +218,13 @@ class _JobGroups:
         )
 
 
-def job_of(files: Sequence[Path], ranks: int | None, gpu: str) -> JobRecording:
+def job_of(graphs: Sequence[Graph], ranks: int | None, gpu: str) -> JobRecording:
     """The steps of several ranks on GPUs of this name, by their graphs.
 
     Raises `EstimateError` where the graphs are not those of one step of one job.
     """
-    given = [_Given.of(graph, ranks) for graph in read_all(files)]
-    world = max([ranks or len(files), *(one.size() for one in given)])
+    given = [_Given.of(graph, ranks) for graph in graphs]
+    world = max([ranks or len(graphs), *(one.size() for one in given)])
     numbers, assumed = _numbers(given, world)
     by_rank = dict(sorted(zip(numbers, given, strict=True)))
     callers = {group: set(calls) for group, calls in _checked(by_rank, world).items()}

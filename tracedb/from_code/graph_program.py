@@ -380,7 +380,7 @@ class Program:
     memory: Memory
     source: str
     unsure: tuple[str, ...]
-    batch: None = None
+    batch: int | None = None
     tf32_products: bool = False
     tf32_convolutions: bool = True
 
@@ -414,4 +414,7 @@ def program(
     )
     unsure = tuple(map(str, sorted(reader.unsure, key=lambda one: one.node)))
     words = f"{step.words}, recorded on a {'GPU' if reader.is_of_gpu else 'CPU'}"
-    return Program(root, reader.memory.peak(), words, (*unsure, *left_out))
+    if graph.recorded_batch is not None:
+        words += f" with batch {graph.recorded_batch:,}"
+    lines = (*unsure, *graph.unsure, *left_out)
+    return Program(root, reader.memory.peak(), words, lines, graph.batch)

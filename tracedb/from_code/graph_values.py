@@ -25,6 +25,11 @@ def is_off_host(tensor: Sequence[Any]) -> bool:
     return str(tensor[5]).partition(":")[0] not in _HOST_DEVICES
 
 
+def is_tensor(one: object) -> bool:
+    """Whether a recorded value is a tensor."""
+    return isinstance(one, list) and len(one) == _TENSOR and isinstance(one[-1], str)
+
+
 def recorded_tensors(values: Iterable[Values]) -> Iterator[list[Any]]:
     """Recorded tensors: id, storage, offset, elements, element size, device."""
     for value in values:
@@ -40,7 +45,7 @@ def _nested(values: Any) -> Iterator[list[Any]]:  # noqa: ANN401 (as JSON has it
     for one in values:
         if not isinstance(one, list):
             continue
-        if len(one) == _TENSOR and isinstance(one[-1], str):
+        if is_tensor(one):
             yield one
         else:
             yield from _nested(one)
@@ -114,7 +119,7 @@ def _flat_dims(values: Any, dims: Any) -> Iterator[Any]:  # noqa: ANN401
     for one, sizes in zip(values, dims, strict=False):
         if not isinstance(one, list):
             continue
-        if len(one) == _TENSOR and isinstance(one[-1], str):
+        if is_tensor(one):
             yield sizes
         else:
             yield from _flat_dims(one, sizes)

@@ -70,8 +70,8 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
     _check(gpus, batches)
     if is_graph(step):
         raise EstimateError(
-            f"{step}: an execution graph has a fixed batch size; a sweep takes code: "
-            "train.py:step"
+            f"{step}: an execution graph; a sweep takes code: train.py:step (estimate "
+            "a graph batch by batch: --batch)"
         )
     refuse_alone(ranks, ranks_per_node, network)
     with tracedb.open() as empty, ExitStack() as stack:

@@ -3,7 +3,7 @@
 If other runs in the database execute the same ops at other batch sizes, each size is
 fitted as an affine function of the batch size, as `tracedb estimate --sweep` does
 (`tracedb.from_code.sizes`). Otherwise the batch dimensions are inferred from the ops of
-the recording (`batch_rules`). Unknown sizes are stored with the reason; if they
+the recording (`tracedb.batch`). Unknown sizes are stored with the reason; if they
 concern much of the GPU time (without GPU work, of the op time), the edit is refused.
 """
 
@@ -16,13 +16,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tracedb.batch.calls import Call, shapes
+from tracedb.batch.recorded import recorded_batch
+from tracedb.batch.rules import inferred_dimensions
 from tracedb.duck import registered
 from tracedb.errors import ScenarioError
 from tracedb.from_code.sizes import evaluate, fitted, join_text, split_text
-from tracedb.whatif.batch_dims import BOTH, CONSTANT, UNKNOWN
-from tracedb.whatif.batch_rules import inferred_dimensions
-from tracedb.whatif.batch_size import recorded_batch
-from tracedb.whatif.op_shapes import Call, shapes
 from tracedb.words import share, shortened
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from tracedb.whatif.batch_dims import Dimensions
-    from tracedb.whatif.op_shapes import Dims
+    from tracedb.batch.dimensions import Dimensions
 
 TABLE = "reference.scaled_argument"
 _MOST = 0.05
@@ -440,32 +438,13 @@ def _text_inferred(
     for argument, shown in zip(given, json.loads(text), strict=True):
         made = []
         for dims in argument:
-            sizes, problem = _sizes(dims, dimensions, to_batch)
+            sizes, problem = dimensions.scaled(dims, to_batch)
             if problem:
                 return None, problem
-            made.append(sizes)
+            made.append(list(sizes))
         is_list = bool(shown) and isinstance(shown[0], list)
         found.append(made if is_list else made[0] if made else [])
     return json.dumps(found), ""
-
-
-def _sizes(dims: Dims, dimensions: Dimensions, to_batch: int) -> tuple[list[int], str]:
-    """The sizes of a shape, or why one of them is unknown."""
-    found = []
-    for at, size in enumerate(dims):
-        kind = dimensions.kind((dims, at))
-        if kind in _PROBLEMS:
-            return [], f"dimension {at} of {list(dims)} {_PROBLEMS[kind]}"
-        is_same = kind == CONSTANT
-        count, more = divmod(size, dimensions.batch)
-        found.append(size if is_same else count * to_batch + more)
-    return found, ""
-
-
-_PROBLEMS = {
-    BOTH: "may be the batch size or a size of the model",
-    UNKNOWN: "is not known to follow the batch size or not",
-}
 
 
 def fill(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -11,12 +11,12 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tracedb.whatif.batch_dims import Dimensions, reshaped
+from tracedb.batch.dimensions import Dimensions, reshaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tracedb.whatif.op_shapes import Call, Dims
+    from tracedb.batch.calls import Call, Dims
 
 _SPARSE = (
     "_sparse_coo_tensor_unsafe",
@@ -392,6 +392,72 @@ def _aligned(found: Dimensions, tensors: Sequence[Dims]) -> None:
             found.same(first, (dims, len(dims) - back))
 
 
+def _parts(found: Dimensions, call: Call) -> None:
+    """A part along one dimension keeps the others; `select` drops that one."""
+    dims, given = call.dims(0), call.numbers(1)
+    if not dims or len(given) != 1:
+        return
+    at = given[0] % len(dims)
+    if call.bare_name == "select":
+        _without(found, dims, [at], is_kept=False)
+        return
+    bounds = [next(iter(call.numbers(n)), None) for n in (2, 3, 4)]
+    first, last, step = (
+        bound if bound is not None else usual
+        for bound, usual in zip(bounds, (0, dims[at], 1), strict=True)
+    )
+    size = len(range(dims[at])[first : last : max(step, 1)])
+    part = (*dims[:at], size, *dims[at + 1 :])
+    for n in range(len(dims)):
+        found.same((dims, n), (part, n))
+
+
+def _reduced(found: Dimensions, call: Call) -> None:
+    """A sum over some dimensions keeps the others."""
+    dims, given = call.dims(0), call.numbers(1)
+    if dims and given and len(call.values) > _MATRIX:
+        places = [at % len(dims) for at in given]
+        _without(found, dims, places, is_kept=call.values[2] == "True")
+
+
+def _without(
+    found: Dimensions, dims: Dims, places: Sequence[int], *, is_kept: bool
+) -> None:
+    """A tensor without some dimensions, or with size 1 there."""
+    left = [at for at in range(len(dims)) if at not in places]
+    result = tuple(
+        1 if at in places else size
+        for at, size in enumerate(dims)
+        if is_kept or at not in places
+    )
+    for new, at in enumerate(left):
+        found.same((dims, at), (result, at if is_kept else new))
+
+
+def _stacked(found: Dimensions, call: Call) -> None:
+    """Tensors of one shape along a new dimension."""
+    given = call.numbers(1)
+    if not call.tensors or len({*call.tensors}) > 1 or len(given) != 1:
+        return
+    dims = call.tensors[0]
+    at = given[0] % (len(dims) + 1)
+    whole = (*dims[:at], len(call.tensors), *dims[at:])
+    for n in range(len(dims)):
+        found.same((dims, n), (whole, n + (n >= at)))
+
+
+def _split(found: Dimensions, call: Call) -> None:
+    """Equal parts along one dimension; chunks are given by their number."""
+    dims, sizes, given = call.dims(0), call.numbers(1), call.numbers(2)
+    if not dims or len(sizes) != 1 or not sizes[0] or len(given) != 1:
+        return
+    at = given[0] % len(dims)
+    size = -(-dims[at] // sizes[0]) if "chunk" in call.bare_name else sizes[0]
+    part = (*dims[:at], size, *dims[at + 1 :])
+    for n in range(len(dims)):
+        found.same((dims, n), (part, n))
+
+
 def _indexed(found: Dimensions, call: Call) -> None:
     """Elements at places: dimensions without an index are kept."""
     dims, values = call.dims(0), call.dims(2)
@@ -536,6 +602,10 @@ _RULES: dict[str, Callable[[Dimensions, Call], None]] = {
     "_?embedding_bag(_forward_only)?": _bags,
     r"nll_loss\w*|cross_entropy\w*|\w+_loss|binary_cross_entropy\w*": _losses,
     "index|index_put|_index_put_impl": _indexed,
+    "select|slice": _parts,
+    "sum|mean|amax|amin|logsumexp": _reduced,
+    "stack": _stacked,
+    "split|chunk|unsafe_split|unsafe_chunk": _split,
     "cat|concat": _joined,
     "view|reshape|_unsafe_view|_reshape_alias": _viewed,
     "flatten": _flattened,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
-    from tracedb.whatif.op_shapes import Call, Dims
+    from tracedb.batch.calls import Call, Dims
 
 _MATRIX, _BATCHED = 2, 3
 

@@ -1,7 +1,7 @@
 """Which dimensions of recorded tensors are batch dimensions.
 
 A recording has the shapes of an op's tensors, not their identities, so tensors of one
-shape are treated alike. What ops tell (`batch_rules`) is collected here: which
+shape are treated alike. What ops tell (`rules`) is collected here: which
 dimensions are equal, which belong to the model or to the batch, and which are products
 of others. A dimension that is both, or a multiple of the batch size that is neither, is
 unknown; nothing is guessed.
@@ -17,12 +17,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tracedb.whatif.op_shapes import Dims
+    from tracedb.batch.calls import Dims
 
     Place = tuple[Dims, int]
     """A dimension: a shape, and an index into it."""
 
 CONSTANT, BATCH, UNKNOWN, BOTH = "constant", "batch", "unknown", "both"
+_PROBLEMS = {
+    BOTH: "may be the batch size or a size of the model",
+    UNKNOWN: "is not known to follow the batch size or not",
+}
 
 
 @dataclass
@@ -84,6 +88,17 @@ class Dimensions:
         if self.batch == 1:
             return dims[at] == 1 or 1 not in dims
         return dims[at] % self.batch == 0
+
+    def scaled(self, dims: Dims, to_batch: int) -> tuple[Dims, str]:
+        """The sizes of a shape at another batch size, or why one of them is unknown."""
+        found = []
+        for at, size in enumerate(dims):
+            kind = self.kind((dims, at))
+            if kind in _PROBLEMS:
+                return (), f"dimension {at} of {list(dims)} {_PROBLEMS[kind]}"
+            count, more = divmod(size, self.batch)
+            found.append(size if kind == CONSTANT else count * to_batch + more)
+        return tuple(found), ""
 
     def are_of_model(self, call_dims: Iterable[Dims]) -> bool:
         """Whether an update of these tensors has sizes of the model only."""

@@ -1,0 +1,1 @@
+"""Which sizes of recorded tensors follow the batch size, inferred from the ops."""

@@ -51,10 +51,11 @@ _COPY = "aten::copy_"
 def at_batch(graph: Graph, batch: int, recorded: int | None = None) -> Graph:
     """The graph at another batch size; `recorded` is its own one, if it is given.
 
+    The sizes are changed in its nodes, so the given graph is not to be used any more.
     Raises `EstimateError` if its own one is not clear, or if too many sizes may follow
     the batch size or not.
     """
-    nodes = list(_updates(graph.threads, is_update=False))
+    nodes = list(_updates(graph.threads))
     calls = [_call(node, is_update=is_update) for node, is_update in nodes]
     recorded = recorded or recorded_batch(calls)
     if recorded is None:
@@ -72,11 +73,9 @@ def at_batch(graph: Graph, batch: int, recorded: int | None = None) -> Graph:
     return replace(graph, batch=batch, recorded_batch=recorded, unsure=lines)
 
 
-def _updates(
-    nodes: Iterable[GraphNode], *, is_update: bool
-) -> Iterator[tuple[GraphNode, bool]]:
+def _updates(tops: Iterable[GraphNode]) -> Iterator[tuple[GraphNode, bool]]:
     """All nodes, and whether they update parameters or store gradients."""
-    waiting = [(node, is_update) for node in nodes]
+    waiting = [(node, False) for node in tops]
     while waiting:
         node, is_within = waiting.pop()
         is_update = (

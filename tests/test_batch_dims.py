@@ -298,6 +298,15 @@ def test_stacked_tensors_keep_their_dimensions() -> None:
     assert found.kind(((64, 3, 20), 0)) == BATCH
 
 
+def test_odd_calls_tell_nothing() -> None:
+    """A norm of a vector, and attention without heads, as a broken file may have."""
+    found = inferred(
+        of("aten::native_batch_norm", (1,), (1,)),
+        Call("aten::_transform_bias_rescale_qkv", (((64, 3, 9),),), ("", "", "0")),
+    )
+    assert found.kind(((64, 3, 9), 0)) == UNKNOWN
+
+
 def test_results_of_all_to_all_grow() -> None:
     """A rank receives other sizes than it sends."""
     call = Call(

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 
 Dims = tuple[int, ...]
 
+UPDATES = r"^aten::_(foreach_|amp_|fused_\w+_$)"
+"""Names of ops that update parameters, wherever they are. Other fused ops, such as
+`aten::_fused_rms_norm`, update nothing in place."""
+
 
 @dataclass(frozen=True)
 class Call:

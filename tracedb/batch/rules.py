@@ -138,7 +138,8 @@ def _images(found: Dimensions, call: Call) -> None:
         weights = _NO_ARGUMENT if "backward_weight" in call.bare_name else 2
     is_convolution = "conv" in call.bare_name
     first = next(iter(call.tensors), ())
-    if "batch_norm" in call.bare_name and first[:1] == (1,) and found.batch > 1:
+    is_one = first[:1] == (1,) and len(first) > 1
+    if "batch_norm" in call.bare_name and is_one and found.batch > 1:
         _instances(found, call)
         return
     for at, argument in enumerate(call.arguments):
@@ -256,7 +257,7 @@ def _whole_layer(found: Dimensions, call: Call) -> None:
 def _split_heads(found: Dimensions, call: Call) -> None:
     """Queries, keys and values [batch, length, 3 x features], split into heads."""
     inputs, heads = call.dims(0), call.numbers(2)
-    if len(inputs) != _BATCHED or len(heads) != 1:
+    if len(inputs) != _BATCHED or len(heads) != 1 or heads[0] < 1:
         return
     batch, length, size = inputs
     found.examples(inputs)

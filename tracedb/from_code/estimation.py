@@ -400,6 +400,11 @@ def _of_graphs(
     from tracedb.from_code.graph_job import job_of
     from tracedb.from_code.graph_program import subject
 
+    if recorded_batch is not None and batch is None:
+        raise EstimateError(
+            f"{files[0]}: the recorded batch size serves to estimate another one; give "
+            "that as well (--batch)"
+        )
     graphs = read_all(files)
     if batch is not None:
         graphs = [at_batch(graph, batch, recorded_batch) for graph in graphs]

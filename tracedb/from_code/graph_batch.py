@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tracedb.batch.calls import Call
+from tracedb.batch.calls import UPDATES, Call
 from tracedb.batch.recorded import recorded_batch
 from tracedb.batch.rules import inferred_dimensions
 from tracedb.errors import EstimateError
@@ -42,8 +42,6 @@ _MOST = 0.05
 """Largest accepted share of elements in tensors whose new sizes are unknown."""
 _MOST_REASONS = 3
 """An error lists at most this many ops with unknown sizes."""
-_UPDATE = re.compile(r"aten::_(foreach_|amp_|fused_\w+_$)")
-"""Ops that update parameters, wherever they are."""
 _LEAF, _OPTIMIZER = "AccumulateGrad", "Optimizer."
 _COPY = "aten::copy_"
 
@@ -82,7 +80,7 @@ def _updates(tops: Iterable[GraphNode]) -> Iterator[tuple[GraphNode, bool]]:
             is_within
             or _LEAF in node.name
             or node.name.startswith(_OPTIMIZER)
-            or bool(_UPDATE.match(node.name))
+            or re.search(UPDATES, node.name) is not None
         )
         yield node, is_update
         waiting += [(child, is_update) for child in node.children]
@@ -158,7 +156,7 @@ class _Scaling:
         dims = [shape.dims for shape in shapes([*node.inputs, *node.outputs])]
         if is_update and self.dimensions.are_of_model(dims):
             return
-        results = {shape.dims for shape in shapes(node.outputs)}
+        results = [list(shape.dims) for shape in shapes(node.outputs)]
         node.inputs = [self._value(value, results) for value in node.inputs]
         node.outputs = [self._value(value, results) for value in node.outputs]
 
@@ -169,7 +167,7 @@ class _Scaling:
         problems = (self.dimensions.scaled(dims, self.batch)[1] for dims in tensors)
         return next(filter(None, problems), "")
 
-    def _value(self, value: Values, results: set[Dims]) -> Values:
+    def _value(self, value: Values, results: Sequence[list[int]]) -> Values:
         """A value at the new size; sizes that are listed are those of a result."""
         if value.type.startswith("Tensor("):
             if not is_tensor(value.value):
@@ -179,10 +177,7 @@ class _Scaling:
         if "Tensor(" in value.type:
             tensors, dims = self._listed(value.value, value.dims)
             return replace(value, value=tensors, dims=dims)
-        if (
-            isinstance(value.value, list)
-            and tuple(map(_hashable, value.value)) in results
-        ):
+        if value.value in results:
             return replace(value, value=list(self._sizes(tuple(value.value))))
         return value
 
@@ -217,10 +212,6 @@ class _Scaling:
     def _sizes(self, dims: Dims) -> Dims:
         found, problem = self.dimensions.scaled(dims, self.batch)
         return dims if problem else found
-
-
-def _hashable(value: Any) -> Any:  # noqa: ANN401 (as JSON has it)
-    return None if isinstance(value, list) else value
 
 
 def _strides(before: Dims, after: Dims, strides: Any) -> Any:  # noqa: ANN401 (as JSON has them)

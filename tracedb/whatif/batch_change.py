@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tracedb.batch.calls import Call, shapes
+from tracedb.batch.calls import UPDATES, Call, shapes
 from tracedb.batch.recorded import recorded_batch
 from tracedb.batch.rules import inferred_dimensions
 from tracedb.duck import registered
@@ -48,11 +48,10 @@ FROM prediction.op_change
 WHERE value_count = 1
 ORDER BY ALL
 """
-# Ops of optimizers and gradient accumulation have sizes of the model only. Other fused
-# ops, as `aten::_fused_rms_norm`, update nothing in place.
-_UPDATING = r"""
+# Ops of optimizers and gradient accumulation have sizes of the model only.
+_UPDATING = f"""
 op.name LIKE '%AccumulateGrad%'
-    OR regexp_matches(op.name, '^aten::_(foreach_|amp_|fused_\w+_$)')
+    OR regexp_matches(op.name, '{UPDATES}')
     OR coalesce(op.start_ns < optimizer.end_ns, false)
 """
 _OPTIMIZER = """
